@@ -1,0 +1,12 @@
+# Warnings and sanitizers, on top of the floating-point flags. Private to our own targets.
+add_library(samebits_flags INTERFACE)
+target_link_libraries(samebits_flags INTERFACE samebits_fp)
+target_compile_options(samebits_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>)
+if(SAMEBITS_WERROR)
+  target_compile_options(samebits_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(SAMEBITS_SANITIZE)
+  target_compile_options(samebits_flags INTERFACE
+    -fsanitize=${SAMEBITS_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(samebits_flags INTERFACE -fsanitize=${SAMEBITS_SANITIZE})
+endif()

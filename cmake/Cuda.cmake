@@ -1,0 +1,16 @@
+# Looks for a CUDA compiler as SAMEBITS_CUDA asks. There is no CUDA source yet, so nothing is compiled with it.
+set(SAMEBITS_HAS_CUDA OFF)
+if(SAMEBITS_CUDA STREQUAL "OFF")
+  set(SAMEBITS_CUDA_REPORT "off, as asked")
+else()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(SAMEBITS_CUDA_REPORT "compiler found (${CMAKE_CUDA_COMPILER}), but this version has no CUDA kernels yet")
+  elseif(SAMEBITS_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "SAMEBITS_CUDA is ON but no CUDA compiler was found; put nvcc (CUDA 13) on PATH, set "
+      "CMAKE_CUDA_COMPILER, or set SAMEBITS_CUDA=OFF")
+  else()
+    set(SAMEBITS_CUDA_REPORT "no CUDA compiler found")
+  endif()
+endif()

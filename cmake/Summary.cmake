@@ -1,0 +1,8 @@
+if(PROJECT_IS_TOP_LEVEL)
+  message(STATUS "samebits ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}")
+  message(STATUS "  CUDA:  ${SAMEBITS_CUDA_REPORT}")
+  message(STATUS "  torch: ${SAMEBITS_TORCH_REPORT}")
+  if(SAMEBITS_SANITIZE)
+    message(STATUS "  sanitizers: ${SAMEBITS_SANITIZE}")
+  endif()
+endif()

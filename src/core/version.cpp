@@ -1,0 +1,7 @@
+#include <samebits/version.h>
+
+namespace samebits {
+
+const char* library_version() noexcept { return kVersion; }
+
+}  // namespace samebits
