@@ -1,0 +1,46 @@
+#include "cli/app.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "cli/interrupt.h"
+
+namespace samebits::cli {
+namespace {
+
+// Errors are one line whatever a message carries.
+int report(std::string message) {
+  for (char& c : message) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  std::fflush(stdout);
+  std::fprintf(stderr, "samebits: error: %s\n", message.c_str());
+  return kBadInput;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  install_signal_handlers();
+  CLI::App app{"Log-probabilities with the same bits everywhere.", "samebits"};
+  app.require_subcommand(1);
+  int status = kSame;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked_for_help) {
+    app.exit(asked_for_help);
+  } catch (const CLI::ParseError& error) {
+    return report(std::string(error.what()) + " (samebits --help shows the usage)");
+  } catch (const std::bad_alloc&) {
+    return report("out of memory");
+  } catch (const std::exception& error) {
+    return report(error.what());
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) return report("standard output cannot be written");
+  return status;
+}
+
+}  // namespace samebits::cli

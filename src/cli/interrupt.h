@@ -1,0 +1,15 @@
+// What a signal must clean up: the one temporary file of the command.
+#pragma once
+
+#include <string>
+
+namespace samebits::cli {
+
+/// SIGINT, SIGTERM and SIGHUP remove the temporary file and then end the process as they would have; SIGBUS (an input
+/// that shrank while it was mapped) does so with an error line and status 2; a file size limit becomes a write error.
+void install_signal_handlers();
+
+/// The file to remove when a signal comes, from now on. An empty path means none.
+void set_temporary_file(const std::string& path);
+
+}  // namespace samebits::cli

@@ -1,0 +1,38 @@
+// A product after its arguments were checked: what a backend gets to see.
+#pragma once
+
+#include <cstdint>
+
+#include "core/logp_problem.h"
+
+namespace samebits::core {
+
+// A matrix operand: element (i, j) at data[i * row_stride + j * column_stride].
+struct Operand {
+  const void* data = nullptr;
+  std::int64_t row_stride = 0;
+  std::int64_t column_stride = 0;
+};
+
+// out[i, j] = sum over k of a(i, k) * b(k, j), under fma.v1 or fma64.v1.
+struct MatmulProblem {
+  std::int64_t rows = 0, columns = 0, depth = 0;  // M, N, K
+  DType dtype = DType::kFloat32;                  // of a and b
+  DType out_dtype = DType::kFloat32;
+  Operand a = {}, b = {};
+  void* out = nullptr;
+  std::int64_t out_row_stride = 0;
+};
+
+// logp of hidden @ weight.T + bias; `logp.logits` is absent, `logp.rows` counts the rows of hidden.
+struct LinearLogpProblem {
+  LogpProblem logp = {};
+  std::int64_t hidden_size = 0;         // H
+  RowArray<const void> hidden = {};     // rows of hidden, `hidden_stride` between neighbouring elements
+  std::int64_t hidden_stride = 1;
+  Operand weight = {};                  // (v, k)
+  const void* bias = nullptr;           // [V] or null
+  std::int64_t bias_stride = 1;
+};
+
+}  // namespace samebits::core
