@@ -1,0 +1,54 @@
+# The front door. Every target does the set-up it needs.
+TORCH ?= 2.11.0
+VENV := .venv
+BUILD := build/release
+PYTHON := $(VENV)/bin/python
+TORCH_PINNED := 2.11.0
+STAMP := $(VENV)/.ready-torch-$(TORCH_PINNED)
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+PACKAGE := PYTHONPATH=$(CURDIR)/$(BUILD)/python
+WHEEL = $(firstword $(wildcard dist/samebits-*.whl))
+.DEFAULT_GOAL := help
+.PHONY: help setup build test demo lint asan bench wheel test-torch clean
+
+help:  ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## system packages (as root), .venv, torch
+$(STAMP): requirements-dev.txt tools/debian-packages.txt tools/setup.sh
+	tools/setup.sh $(VENV) $(TORCH_PINNED)
+	@touch $@
+
+build: setup  ## C++ library, command, tests and torch binding, Release
+	@cmake --preset release -DSAMEBITS_TORCH=ON --log-level=STATUS | grep -E '^-- (samebits|  )' || cmake --preset release
+	cmake --build --preset release
+
+test: build  ## everything: C++ tests, then Python tests
+	ctest --preset release -j $$(nproc) --progress
+	$(PACKAGE) $(PYTHON) -m pytest
+
+demo: build  ## train, sample and recompute: how many log-probs differ, in a table and docs/demo.png
+	$(PACKAGE) $(PYTHON) -m samebits.demo $(DEMO_ARGS)
+
+lint: setup  ## formatting, spelling and house lints over all files
+	pre-commit run --all-files
+
+asan: setup  ## C++ tests under AddressSanitizer and UBSan
+	cmake --preset dev
+	cmake --build --preset dev
+	ctest --preset dev -j $$(nproc) --progress
+
+bench: build  ## speed tables and JSON
+	cmake --preset release -DSAMEBITS_BUILD_BENCH=ON
+	cmake --build --preset release
+	$(PACKAGE) $(PYTHON) bench/run.py
+
+wheel: setup  ## dist/samebits-*.whl
+	rm -f dist/samebits-*.whl
+	$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist .
+
+test-torch: wheel  ## Python tests with another torch: make test-torch TORCH=x.y.z
+	tools/test_torch.sh $(TORCH) $(WHEEL)
+
+clean:  ## forget all builds
+	rm -rf build dist
