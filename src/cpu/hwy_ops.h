@@ -32,6 +32,24 @@ HWY_INLINE V FusedMulAdd(V a, V b, V c) {
 #endif
 }
 
+// a * b - c and c - a * b; negating an operand is exact, so these round once as well.
+template <class V>
+HWY_INLINE V FusedMulSub(V a, V b, V c) {
+#if HWY_TARGET == HWY_EMU128
+  return FusedMulAdd(a, b, hn::Neg(c));
+#else
+  return hn::MulSub(a, b, c);
+#endif
+}
+template <class V>
+HWY_INLINE V FusedNegMulAdd(V a, V b, V c) {
+#if HWY_TARGET == HWY_EMU128
+  return FusedMulAdd(hn::Neg(a), b, c);
+#else
+  return hn::NegMulAdd(a, b, c);
+#endif
+}
+
 }  // namespace samebits::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -1,0 +1,69 @@
+// The gradient of a row's columns. CONTRACT section 1, "First-order gradient". Included once per target.
+#if defined(SAMEBITS_CPU_ROW_GRADIENT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SAMEBITS_CPU_ROW_GRADIENT_INL_H_
+#undef SAMEBITS_CPU_ROW_GRADIENT_INL_H_
+#else
+#define SAMEBITS_CPU_ROW_GRADIENT_INL_H_
+#endif
+
+#include <cstring>
+
+#include "cpu/row_ops-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace samebits::cpu {
+namespace HWY_NAMESPACE {
+
+template <class Row, class In>
+struct GradientKernel {
+  using Real = typename Row::Real;
+  using C = Columns<Row, In>;
+  using D = typename C::D;
+  using V = typename C::V;
+
+  template <bool kScaled, bool kSlope>
+  HWY_INLINE static void step(const order::GradientRow<Row>& row, const In* x, In* dx) {
+    const D d;
+    const V it = hn::Set(d, row.inverse_temperature);
+    V v[C::kVectors];
+    C::load(d, x, v);
+    for (int k = 0; k < C::kVectors; ++k) {
+      const V z = kScaled ? hn::Mul(v[k], it) : v[k];
+      const V delta = hn::Sub(z, hn::Set(d, row.max));
+      const V p = hn::Mul(ExpOrZero<Row>(d, delta), hn::Set(d, row.scale));
+      V factor = hn::Set(d, row.offset);
+      if constexpr (kSlope) factor = FusedMulAdd(hn::Set(d, row.slope), delta, factor);
+      // A probability of zero gives +0 whatever the factor is.
+      v[k] = hn::IfThenElseZero(hn::Gt(p, hn::Zero(d)), hn::Mul(factor, p));
+      if constexpr (kScaled) v[k] = hn::Mul(v[k], it);
+    }
+    C::store(d, v, dx);
+  }
+
+  template <bool kScaled, bool kSlope>
+  static void run(const order::GradientRow<Row>& row, const In* x, In* dx, std::int64_t columns) {
+    std::int64_t i = 0;
+    for (; i + C::kStep <= columns; i += C::kStep) step<kScaled, kSlope>(row, x + i, dx + i);
+    if (i == columns) return;
+    HWY_ALIGN In tail[C::kStep] = {};
+    const std::size_t bytes = static_cast<std::size_t>(columns - i) * sizeof(In);
+    std::memcpy(tail, x + i, bytes);
+    step<kScaled, kSlope>(row, tail, tail);
+    std::memcpy(dx + i, tail, bytes);
+  }
+
+  static void entry(const order::GradientRow<Row>& row, const void* x, void* dx, std::int64_t columns) {
+    const In* in = static_cast<const In*>(x);
+    In* out = static_cast<In*>(dx);
+    if (row.inverse_temperature != Real(1))
+      row.has_slope ? run<true, true>(row, in, out, columns) : run<true, false>(row, in, out, columns);
+    else
+      row.has_slope ? run<false, true>(row, in, out, columns) : run<false, false>(row, in, out, columns);
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace samebits::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // SAMEBITS_CPU_ROW_GRADIENT_INL_H_

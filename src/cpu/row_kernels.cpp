@@ -1,0 +1,95 @@
+// Row kernels of row.v1 and row64.v1 for every vector instruction set of this build.
+#include "cpu/row_kernels.h"
+
+#include "cpu/hwy_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/row_kernels.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#include "cpu/row_gradient-inl.h"
+#include "cpu/row_stats-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace samebits::cpu {
+namespace HWY_NAMESPACE {
+
+template <class Row, class In>
+void add_dtype(RowKernels<Row>& kernels, DType dtype) {
+  const int i = static_cast<int>(dtype);
+  kernels.block_stats[i] = BlockKernel<Row, In>::entry;
+  kernels.gradient[i] = GradientKernel<Row, In>::entry;
+}
+
+const RowKernels<order::RowV1>* row_table() {
+  static const auto table = [] {
+    RowKernels<order::RowV1> kernels;
+    add_dtype<order::RowV1, float>(kernels, DType::kFloat32);
+    add_dtype<order::RowV1, order::Float16>(kernels, DType::kFloat16);
+    add_dtype<order::RowV1, order::BFloat16>(kernels, DType::kBFloat16);
+    kernels.combine = combine_row_v1;
+    return kernels;
+  }();
+  return &table;
+}
+
+const RowKernels<order::Row64V1>* row64_table() {
+  static const auto table = [] {
+    RowKernels<order::Row64V1> kernels;
+    add_dtype<order::Row64V1, float>(kernels, DType::kFloat32);
+    add_dtype<order::Row64V1, double>(kernels, DType::kFloat64);
+    add_dtype<order::Row64V1, order::Float16>(kernels, DType::kFloat16);
+    add_dtype<order::Row64V1, order::BFloat16>(kernels, DType::kBFloat16);
+    kernels.combine = combine_row64_v1;
+    return kernels;
+  }();
+  return &table;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace samebits::cpu
+HWY_AFTER_NAMESPACE();
+#endif  // a vector target
+
+#if HWY_ONCE
+namespace samebits::cpu {
+
+const RowKernels<order::RowV1>* scalar_row_kernels();
+const RowKernels<order::Row64V1>* scalar_row64_kernels();
+
+const RowKernels<order::RowV1>* row_kernels(Isa isa) {
+  switch (isa) {
+#if HWY_TARGETS & HWY_AVX3
+    case Isa::kAvx512: return N_AVX3::row_table();
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    case Isa::kAvx2: return N_AVX2::row_table();
+#endif
+#if HWY_TARGETS & HWY_NEON
+    case Isa::kNeon: return N_NEON::row_table();
+#endif
+    case Isa::kScalar: return scalar_row_kernels();
+    default: return nullptr;
+  }
+}
+
+const RowKernels<order::Row64V1>* row64_kernels(Isa isa) {
+  switch (isa) {
+#if HWY_TARGETS & HWY_AVX3
+    case Isa::kAvx512: return N_AVX3::row64_table();
+#endif
+#if HWY_TARGETS & HWY_AVX2
+    case Isa::kAvx2: return N_AVX2::row64_table();
+#endif
+#if HWY_TARGETS & HWY_NEON
+    case Isa::kNeon: return N_NEON::row64_table();
+#endif
+    case Isa::kScalar: return scalar_row64_kernels();
+    default: return nullptr;
+  }
+}
+
+}  // namespace samebits::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,195 @@
+// Vector pieces of the row kernels: loads that widen, e(d), stores that round. Included once per target.
+#if defined(SAMEBITS_CPU_ROW_OPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SAMEBITS_CPU_ROW_OPS_INL_H_
+#undef SAMEBITS_CPU_ROW_OPS_INL_H_
+#else
+#define SAMEBITS_CPU_ROW_OPS_INL_H_
+#endif
+
+#include "cpu/hwy_ops.h"
+#include "order/row.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace samebits::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D32 = hn::CappedTag<float, 16>;
+using D64 = hn::CappedTag<double, 8>;
+using V32 = hn::Vec<D32>;
+using V64 = hn::Vec<D64>;
+
+// Row.v1 in vectors of floats, row64.v1 in vectors of doubles.
+template <class Row>
+struct VectorOf;
+template <>
+struct VectorOf<order::RowV1> {
+  using D = D32;
+};
+template <>
+struct VectorOf<order::Row64V1> {
+  using D = D64;
+};
+
+// Row::exp of x within its range; lanes out of range hold anything. D says which: floats or doubles.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpCore(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    using C = order::Exp32;
+    const auto log2e = hn::Set(d, C::kLog2e);
+    const auto magic = hn::Set(d, C::kRoundMagic);
+    const auto t = FusedMulAdd(x, log2e, magic);
+    const auto n = hn::Sub(t, magic);
+    const auto r = FusedMulSub(x, log2e, n);
+    auto p = FusedMulAdd(hn::Set(d, C::kC5), r, hn::Set(d, C::kC4));
+    p = FusedMulAdd(p, r, hn::Set(d, C::kC3));
+    p = FusedMulAdd(p, r, hn::Set(d, C::kC2));
+    p = FusedMulAdd(p, r, hn::Set(d, C::kC1));
+    p = FusedMulAdd(p, r, hn::Set(d, 1.0f));
+    return hn::BitCast(d, hn::Add(hn::BitCast(du, p), hn::ShiftLeft<23>(hn::BitCast(du, t))));
+  } else {
+    using C = order::Exp64;
+    const auto magic = hn::Set(d, C::kRoundMagic);
+    const auto t = FusedMulAdd(x, hn::Set(d, C::kLog2e), magic);
+    const auto n = hn::Sub(t, magic);
+    const auto r =
+        FusedNegMulAdd(n, hn::Set(d, C::kLn2Low), FusedNegMulAdd(n, hn::Set(d, C::kLn2High), x));
+    auto q = hn::Set(d, C::kC[0]);
+    for (int i = 1; i < C::kTerms; ++i) q = FusedMulAdd(q, r, hn::Set(d, C::kC[i]));
+    const auto h = hn::Add(hn::Set(d, 1.0), r);
+    const auto l = hn::Sub(r, hn::Sub(h, hn::Set(d, 1.0)));
+    const auto p = hn::Add(h, FusedMulAdd(hn::Mul(r, r), q, l));
+    return hn::BitCast(d, hn::Add(hn::BitCast(du, p), hn::ShiftLeft<52>(hn::BitCast(du, t))));
+  }
+}
+
+// e0.
+template <class Row, class D, class V>
+HWY_INLINE V ExpOrZero(D d, V x) {
+  return hn::IfThenElseZero(hn::Ge(x, hn::Set(d, Row::kCut)), ExpCore(d, x));
+}
+
+template <class D, class V>
+HWY_INLINE V CanonicalNan(D d, V value) {
+  return hn::IfThenElse(hn::Eq(value, value), value, hn::Set(d, order::canonical_nan<hn::TFromD<D>>()));
+}
+
+// RN to bf16, left in the upper half of each lane; the lower half holds rubbish. NaN becomes 0x7fff.
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D32>> RoundToBFloat16(D32 d, V32 value) {
+  const hn::RebindToUnsigned<D32> du;
+  const auto bits = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+  return hn::BitCast(du, hn::IfThenElse(hn::Eq(value, value), hn::BitCast(d, rounded),
+                                        hn::BitCast(d, hn::Set(du, 0x7fff0000u))));
+}
+
+// How the logits of one type come into the vectors of a row. A step is kStep columns, loaded as kVectors
+// vectors; `kSplit` says that vectors alternate between even and odd columns instead of holding neighbours.
+template <class Row, class In>
+struct Columns {
+  using D = typename VectorOf<Row>::D;
+  using V = hn::Vec<D>;
+  static constexpr bool kSplit = false;
+  static constexpr int kVectors = 1;
+  static constexpr int kStep = static_cast<int>(hn::MaxLanes(D()));
+
+  HWY_INLINE static void load(D d, const In* x, V* out) {
+    if constexpr (sizeof(In) == sizeof(typename Row::Real)) {
+      out[0] = hn::LoadU(d, x);
+    } else if constexpr (sizeof(In) == 4) {
+      const hn::Rebind<float, D> df;
+      out[0] = hn::PromoteTo(d, hn::LoadU(df, x));
+    } else if constexpr (sizeof(typename Row::Real) == 8) {
+      // 16-bit logits in binary64: rare, so by way of a small buffer.
+      HWY_ALIGN double wide[kStep];
+      for (int i = 0; i < kStep; ++i) wide[i] = order::widen<double>(x[i]);
+      out[0] = hn::Load(d, wide);
+    } else {
+      out[0] = load_half(d, x);
+    }
+  }
+
+  HWY_INLINE static void store(D d, const V* value, In* x) {
+    if constexpr (sizeof(In) == sizeof(typename Row::Real)) {
+      hn::StoreU(CanonicalNan(d, value[0]), d, x);
+    } else if constexpr (sizeof(typename Row::Real) == 8) {
+      HWY_ALIGN double wide[kStep];
+      hn::Store(value[0], d, wide);
+      for (int i = 0; i < kStep; ++i) x[i] = order::round_to<In>(wide[i]);
+    } else {
+      store_half(d, value[0], x);
+    }
+  }
+
+ private:
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
+  HWY_INLINE static V load_half(D d, const order::Float16* x) {
+    const hn::Rebind<hwy::float16_t, D> dh;
+    return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(x)));
+  }
+  HWY_INLINE static void store_half(D d, V value, order::Float16* x) {
+    const hn::Rebind<hwy::float16_t, D> dh;
+    const hn::Rebind<std::uint16_t, D> du;
+    const auto half = hn::DemoteTo(dh, value);
+    hn::StoreU(half, dh, reinterpret_cast<hwy::float16_t*>(x));
+    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Eq(value, value)))) fix_nans(d, value, x);
+    (void)du;
+  }
+#else
+  HWY_INLINE static V load_half(D d, const order::Float16* x) {
+    HWY_ALIGN float wide[kStep];
+    for (int i = 0; i < kStep; ++i) wide[i] = order::to_float(x[i]);
+    return hn::Load(d, wide);
+  }
+  HWY_INLINE static void store_half(D d, V value, order::Float16* x) { fix_nans(d, value, x); }
+#endif
+  static void fix_nans(D d, V value, In* x) {
+    HWY_ALIGN typename Row::Real wide[kStep];
+    hn::Store(value, d, wide);
+    for (int i = 0; i < kStep; ++i) x[i] = order::round_to<In>(wide[i]);
+  }
+};
+
+// bf16 in fp32 vectors: a 32-bit word holds an even column below and an odd one above; one shift or one mask
+// widens it in place, so nothing is ever moved across lanes.
+template <>
+struct Columns<order::RowV1, order::BFloat16> {
+  using D = D32;
+  using V = V32;
+  static constexpr bool kSplit = true;
+  static constexpr int kVectors = 2;
+  static constexpr int kStep = 2 * static_cast<int>(hn::MaxLanes(D()));
+
+  HWY_INLINE static void load(D d, const order::BFloat16* x, V* out) {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Repartition<std::uint16_t, D> dh;
+    const auto words = hn::BitCast(du, hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(x)));
+    out[0] = hn::BitCast(d, hn::ShiftLeft<16>(words));
+    out[1] = hn::BitCast(d, hn::And(words, hn::Set(du, 0xffff0000u)));
+  }
+
+  HWY_INLINE static void store(D d, const V* value, order::BFloat16* x) {
+    const hn::RebindToUnsigned<D> du;
+    const hn::Repartition<std::uint16_t, D> dh;
+    const auto even = hn::ShiftRight<16>(RoundToBFloat16(d, value[0]));
+    const auto odd = hn::And(RoundToBFloat16(d, value[1]), hn::Set(du, 0xffff0000u));
+    hn::StoreU(hn::BitCast(dh, hn::Or(even, odd)), dh, reinterpret_cast<std::uint16_t*>(x));
+  }
+};
+
+// Logits padded with -inf up to a multiple of a block or a step: "a missing column counts as -inf".
+template <class In>
+HWY_INLINE In minus_infinity() {
+  if constexpr (sizeof(In) == 2)
+    return In{std::uint16_t(std::is_same_v<In, order::BFloat16> ? 0xff80 : 0xfc00)};
+  else
+    return -order::infinity<In>();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace samebits::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // SAMEBITS_CPU_ROW_OPS_INL_H_
