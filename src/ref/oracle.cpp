@@ -16,15 +16,16 @@ Quad quad_exp(Quad x) { return std::exp(x); }
 Quad quad_log(Quad x) { return std::log(x); }
 #endif
 
-OracleRow::OracleRow(std::vector<Quad> z) : z_(std::move(z)), max_(z_.front()) {
+OracleRow::OracleRow(std::vector<Quad> z, const std::vector<std::int64_t>& times)
+    : z_(std::move(z)), max_(z_.front()) {
   for (const Quad value : z_)
     if (value > max_) max_ = value;
   // Below -180 a term is less than 2^-259 of the largest: beyond binary128 for any vocabulary.
   Quad sum = 0, weighted = 0;
-  for (const Quad value : z_) {
-    const Quad d = value - max_;
+  for (std::size_t i = 0; i < z_.size(); ++i) {
+    const Quad d = z_[i] - max_;
     if (!(d > -180)) continue;
-    const Quad term = quad_exp(d);
+    const Quad term = quad_exp(d) * Quad(times.empty() ? 1 : times[i]);
     sum += term;
     weighted -= term * d;
   }

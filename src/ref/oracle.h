@@ -20,8 +20,9 @@ Quad quad_log(Quad x);
 class OracleRow {
  public:
   template <class Real>
-  explicit OracleRow(const std::vector<Real>& z) : OracleRow(std::vector<Quad>(z.begin(), z.end())) {}
-  explicit OracleRow(std::vector<Quad> z);
+  explicit OracleRow(const std::vector<Real>& z) : OracleRow(std::vector<Quad>(z.begin(), z.end()), {}) {}
+  // `times[i]` columns hold z[i]; an empty list means one each.
+  OracleRow(std::vector<Quad> z, const std::vector<std::int64_t>& times);
 
   Quad max() const { return max_; }
   Quad log_sum() const { return log_sum_; }  // L: lse - M
