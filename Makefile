@@ -1,7 +1,8 @@
 # The front door. Every target does the set-up it needs.
 TORCH ?= 2.11.0
 VENV := .venv
-BUILD := build/release
+PRESET ?= release
+BUILD := build/$(PRESET)
 PYTHON := $(VENV)/bin/python
 TORCH_PINNED := 2.11.0
 STAMP := $(VENV)/.ready-torch-$(TORCH_PINNED)
@@ -19,12 +20,12 @@ $(STAMP): requirements-dev.txt tools/debian-packages.txt tools/setup.sh
 	tools/setup.sh $(VENV) $(TORCH_PINNED)
 	@touch $@
 
-build: setup  ## C++ library, command, tests and torch binding, Release
-	@cmake --preset release -DSAMEBITS_TORCH=ON --log-level=STATUS | grep -E '^-- (samebits|  )' || cmake --preset release
-	cmake --build --preset release
+build: setup  ## C++ library, command, tests and torch binding (PRESET=release, ci or cuda)
+	cmake --preset $(PRESET) -DSAMEBITS_TORCH=ON
+	cmake --build --preset $(PRESET)
 
 test: build  ## everything: C++ tests, then Python tests
-	ctest --preset release -j $$(nproc) --progress
+	ctest --preset $(PRESET) -j $$(nproc) --progress
 	$(PACKAGE) $(PYTHON) -m pytest
 
 demo: build  ## train, sample and recompute: how many log-probs differ, in a table and docs/demo.png
@@ -39,8 +40,8 @@ asan: setup  ## C++ tests under AddressSanitizer and UBSan
 	ctest --preset dev -j $$(nproc) --progress
 
 bench: build  ## speed tables and JSON
-	cmake --preset release -DSAMEBITS_BUILD_BENCH=ON
-	cmake --build --preset release
+	cmake --preset $(PRESET) -DSAMEBITS_BUILD_BENCH=ON
+	cmake --build --preset $(PRESET)
 	$(PACKAGE) $(PYTHON) bench/run.py
 
 wheel: setup  ## dist/samebits-*.whl

@@ -64,6 +64,7 @@ function(samebits_find_torch)
   target_link_libraries(torch_stable INTERFACE "${lib}/libtorch_cpu.so")
   set(SAMEBITS_HAS_TORCH ON PARENT_SCOPE)
   set(SAMEBITS_TORCH_PYTHON "${python}" PARENT_SCOPE)
+  set(SAMEBITS_TORCH_VERSION "${version}" PARENT_SCOPE)
   set(SAMEBITS_TORCH_REPORT "built against torch ${version} (stable ABI 2.10) of ${python}" PARENT_SCOPE)
 endfunction()
 

@@ -1,7 +1,7 @@
-"""scikit-build-core, with one check in front: torch must be there before anything is downloaded or compiled.
+"""scikit-build-core, with one check in front: torch must be there before anything is downloaded or built.
 
-A plain `pip install .` builds in an isolated environment, which has no torch. Without this check pip would first
-download torch for the result and only then find that the result cannot be built.
+A plain `pip install .` builds in an isolated environment, which has no torch. Without this check pip would
+first download torch for the result and only then find that the result cannot be built.
 """
 
 import importlib.util
@@ -22,8 +22,9 @@ from scikit_build_core.build import (  # noqa: F401
 def _require_torch() -> None:
     if os.environ.get("SAMEBITS_TORCH", "ON") == "ON" and importlib.util.find_spec("torch") is None:
         sys.exit(
-            "samebits: torch >= 2.10 must be in the environment that builds it; install torch and scikit-build-core, "
-            "then run: pip install --no-build-isolation .   (SAMEBITS_TORCH=OFF builds the C++ package alone)"
+            "samebits: torch >= 2.10 must be in the environment that builds it; install torch and "
+            "scikit-build-core, then run: pip install --no-build-isolation .   "
+            "(SAMEBITS_TORCH=OFF builds the C++ package alone)"
         )
 
 

@@ -60,7 +60,9 @@ def problems(root: Path, files: list[Path]) -> list[str]:
                 continue  # torch's own headers, not the room of that name
             target = target_of(header, path)
             if target is not None and target not in ARROWS[room]:
-                found.append(f"{path}: includes {header}; {room} may include {', '.join(sorted(ARROWS[room]))}")
+                found.append(
+                    f"{path}: includes {header}; {room} may include {', '.join(sorted(ARROWS[room]))}"
+                )
             for pattern, rooms in OUTSIDE.items():
                 if re.search(pattern, header) and room not in rooms:
                     allowed = ", ".join(sorted(rooms)) or "nobody"

@@ -1,4 +1,4 @@
-"""Caps on the length of files, so that each can be read in one sitting. The first pattern that matches counts."""
+"""Caps on the length of files, so that each can be read in one sitting. The first matching pattern counts."""
 
 from fnmatch import fnmatch
 from pathlib import Path

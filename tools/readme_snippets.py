@@ -15,7 +15,9 @@ def updated(readme: str) -> str:
         block = f"```{language}\n{text}```"
         readme, count = re.subn(rf"```{language}\n.*?```", lambda _: block, readme, flags=re.S)  # noqa: B023
         if count != 1:
-            raise SystemExit(f"README.md has {count} blocks of {language}; it should have one, examples/{name}")
+            raise SystemExit(
+                f"README.md has {count} blocks of {language}; it should have one, examples/{name}"
+            )
     return readme
 
 

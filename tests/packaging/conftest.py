@@ -20,10 +20,12 @@ def run(*command, env=None, cwd=None):
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
-    """wheel: the file; site: where it is installed; env: an environment that imports it from there and nowhere else."""
+    """wheel: the file; site: where it is installed; env: an environment that imports it from there alone."""
     base = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    clean = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "SAMEBITS_TORCH", "SAMEBITS_CUDA"}}
+    clean = {
+        k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "SAMEBITS_TORCH", "SAMEBITS_CUDA"}
+    }
     run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", base, ROOT, env=clean)
     (wheel,) = base.glob("*.whl")
     site = base / "site"

@@ -36,7 +36,10 @@ def test_every_version_is_the_one_of_cmakelists(installed):
     text = (ROOT / "CMakeLists.txt").read_text()
     version = text.split("project(samebits VERSION ")[1].split()[0]
     assert installed.wheel.name.split("-")[1] == version
-    assert run(sys.executable, "-c", "import samebits; print(samebits.__version__)", env=installed.env).strip() == version
+    assert (
+        run(sys.executable, "-c", "import samebits; print(samebits.__version__)", env=installed.env).strip()
+        == version
+    )
     header = (installed.site / "samebits_native/include/samebits/version.h").read_text()
     assert f'"{version}"' in header
 

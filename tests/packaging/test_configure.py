@@ -1,0 +1,64 @@
+"""What the build refuses, and that it says why."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+
+def configure(folder, *defines, env=None):
+    """(exit status, output with line breaks folded) of a configure run."""
+    command = ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DSAMEBITS_BUILD_TESTS=OFF", *defines]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast", "-march=native", "-ffp-contract=fast"])
+def test_refuses_flags_that_change_bits(tmp_path, flag):
+    status, output = configure(
+        tmp_path, f"-DCMAKE_CXX_FLAGS={flag}", "-DSAMEBITS_TORCH=OFF", "-DSAMEBITS_CUDA=OFF"
+    )
+    assert status != 0 and f"CMAKE_CXX_FLAGS contains {flag}" in output
+
+
+def test_refuses_an_option_value_it_does_not_know(tmp_path):
+    status, output = configure(tmp_path, "-DSAMEBITS_TORCH=YES")
+    assert status != 0 and 'SAMEBITS_TORCH is "YES"; it may be AUTO, ON or OFF' in output
+
+
+@pytest.fixture
+def python_without_torch(tmp_path):
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+def test_torch_on_without_torch_fails_and_auto_reports(tmp_path, python_without_torch):
+    asked = [f"-DSAMEBITS_PYTHON={python_without_torch}", "-DSAMEBITS_CUDA=OFF"]
+    status, output = configure(tmp_path / "on", "-DSAMEBITS_TORCH=ON", *asked)
+    assert status != 0 and "SAMEBITS_TORCH is ON but" in output and "No module named 'torch'" in output
+    status, output = configure(tmp_path / "auto", "-DSAMEBITS_TORCH=AUTO", *asked)
+    assert status == 0 and "torch: not built:" in output
+
+
+def test_cuda_on_without_a_compiler_fails_and_auto_reports(tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ["c++", "g++", "cmake", "ninja", "ar", "ranlib", "ld", "as", "sh"]:
+        found = subprocess.run(["which", name], capture_output=True, text=True).stdout.strip()
+        if found:
+            (tools / name).symlink_to(found)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CUDA")} | {"PATH": str(tools)}
+    hidden = ["-DSAMEBITS_TORCH=OFF", "-DCMAKE_CUDA_COMPILER=NOTFOUND"]
+    status, output = configure(tmp_path / "on", "-DSAMEBITS_CUDA=ON", *hidden, env=env)
+    assert status != 0 and "SAMEBITS_CUDA is ON but no CUDA compiler was found" in output
+    status, output = configure(tmp_path / "auto", "-DSAMEBITS_CUDA=AUTO", *hidden, env=env)
+    assert status == 0 and "CUDA: no CUDA compiler found" in output
+
+
+def test_a_missing_library_is_named_with_its_debian_package(tmp_path):
+    status, output = configure(tmp_path, "-DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON", "-DSAMEBITS_TORCH=OFF")
+    assert status != 0 and "samebits needs hwy" in output and "apt-get install libhwy-dev" in output
