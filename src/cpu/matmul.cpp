@@ -16,7 +16,8 @@ struct Split {
 
 Split choose_split(const core::MatmulProblem& problem, int threads) {
   constexpr double kWorkOfOneThread = 1 << 17;  // multiply-adds; below it a thread costs more than it brings
-  const double work = double(problem.rows) * double(problem.columns) * double(std::max<std::int64_t>(problem.depth, 1));
+  const double work =
+      double(problem.rows) * double(problem.columns) * double(std::max<std::int64_t>(problem.depth, 1));
   Split split;
   split.workers = static_cast<int>(std::clamp(work / kWorkOfOneThread, 1.0, double(std::max(threads, 1))));
   split.shape = choose_tile(problem.rows, problem.columns, split.workers, 32);
@@ -24,8 +25,8 @@ Split choose_split(const core::MatmulProblem& problem, int threads) {
 }
 
 template <class Out, class Real>
-void store_tile(const core::MatmulProblem& problem, const Tile<Real>& tile, std::int64_t row, std::int64_t rows,
-                std::int64_t column, std::int64_t columns) {
+void store_tile(const core::MatmulProblem& problem, const Tile<Real>& tile, std::int64_t row,
+                std::int64_t rows, std::int64_t column, std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const Real* source = tile.data + r * tile.stride;
     Out* out = static_cast<Out*>(problem.out) + (row + r) * problem.out_row_stride + column;
@@ -42,8 +43,9 @@ void run(const core::MatmulProblem& problem, const core::Executor& executor, con
   const std::int64_t column_blocks = shape.column_blocks(problem.columns);
   const std::int64_t items = shape.row_blocks(problem.rows) * column_blocks;
   const std::size_t slice = TileWorker<Real>::scratch_bytes(shape, problem.depth);
-  run_workers(executor, items, split.workers, aligned_workspace(executor), slice, [&](std::byte* scratch) {
-    return [&, worker = TileWorker<Real>(kernels.of<Real>(), operands, shape, scratch)](std::int64_t item) mutable {
+  run_workers(executor, items, split.workers, executor.workspace.data(), slice, [&](std::byte* scratch) {
+    return [&, worker = TileWorker<Real>(kernels.of<Real>(), operands, shape, scratch)](
+               std::int64_t item) mutable {
       const std::int64_t row = item / column_blocks * shape.rows;
       const std::int64_t column = item % column_blocks * shape.columns;
       const std::int64_t rows = std::min(shape.rows, problem.rows - row);
@@ -58,7 +60,8 @@ void run(const core::MatmulProblem& problem, const core::Executor& executor, con
       } else {
         switch (problem.out_dtype) {
           case DType::kFloat16: return store_tile<order::Float16>(problem, tile, row, rows, column, columns);
-          case DType::kBFloat16: return store_tile<order::BFloat16>(problem, tile, row, rows, column, columns);
+          case DType::kBFloat16:
+            return store_tile<order::BFloat16>(problem, tile, row, rows, column, columns);
           default: return store_tile<float>(problem, tile, row, rows, column, columns);
         }
       }
@@ -68,7 +71,8 @@ void run(const core::MatmulProblem& problem, const core::Executor& executor, con
 
 }  // namespace
 
-void matmul(const core::MatmulProblem& problem, const core::Executor& executor, const MatmulKernels& kernels) {
+void matmul(const core::MatmulProblem& problem, const core::Executor& executor,
+            const MatmulKernels& kernels) {
   if (problem.rows == 0 || problem.columns == 0) return;
   problem.dtype == DType::kFloat64 ? run<double>(problem, executor, kernels)
                                    : run<float>(problem, executor, kernels);
@@ -80,7 +84,7 @@ std::size_t matmul_scratch_bytes(const core::MatmulProblem& problem, int threads
   const std::size_t slice = problem.dtype == DType::kFloat64
                                 ? TileWorker<double>::scratch_bytes(split.shape, problem.depth)
                                 : TileWorker<float>::scratch_bytes(split.shape, problem.depth);
-  return split.workers * slice + 64;  // the workspace may start anywhere
+  return split.workers * slice;
 }
 
 }  // namespace samebits::cpu

@@ -83,8 +83,8 @@ HWY_INLINE hn::Vec<D> load_blocks(const Real* HWY_RESTRICT p, std::int64_t strid
 
 // Four (binary64: two) steps of k for one vector of columns, transposed inside 128-bit blocks.
 template <class Real>
-HWY_INLINE void transpose_block(const Real* HWY_RESTRICT source, std::int64_t stride, Real* HWY_RESTRICT packed,
-                                std::int64_t packed_stride) {
+HWY_INLINE void transpose_block(const Real* HWY_RESTRICT source, std::int64_t stride,
+                                Real* HWY_RESTRICT packed, std::int64_t packed_stride) {
   // Lane 4 b + i of a vector is column 4 b + i (binary64: 2 b + i), so block b of load i comes from that column.
   const Tag<Real> d;
   if constexpr (sizeof(Real) == 4) {

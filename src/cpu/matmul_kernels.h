@@ -27,8 +27,8 @@ struct DotKernels {
   using Transpose = void (*)(const Real* source, std::int64_t stride, std::int64_t depth, std::int64_t ahead,
                              Real* packed);
 
-  int tile_rows = 0;      // rows of the register tile
-  int panel_columns = 0;  // columns of the register tile
+  int tile_rows = 0;                 // rows of the register tile
+  int panel_columns = 0;             // columns of the register tile
   Tile tile[kMaxTileRows + 1] = {};  // by number of rows, 1 to tile_rows
   Transpose transpose = nullptr;
 };

@@ -44,9 +44,9 @@ inline TileShape choose_tile(std::int64_t rows, std::int64_t columns, int thread
 // The operands of a product. Strides in elements.
 struct TileOperands {
   DType dtype = DType::kFloat32;
-  std::int64_t depth = 0;              // K
-  std::int64_t a_stride = 1;           // between neighbours of a row of A
-  const void* b = nullptr;             // element (k, column) at b[k * b_depth_stride + column * b_column_stride]
+  std::int64_t depth = 0;     // K
+  std::int64_t a_stride = 1;  // between neighbours of a row of A
+  const void* b = nullptr;    // element (k, column) at b[k * b_depth_stride + column * b_column_stride]
   std::int64_t b_depth_stride = 0;
   std::int64_t b_column_stride = 1;
 };

@@ -12,7 +12,7 @@
 namespace samebits::cpu {
 
 // Runs `work(item)` for every item below `items`, where `work` is what `make_worker(slice)` gives; `slice` is
-// `slice_bytes` (a multiple of 64) of workspace, aligned to 64. Items go to whichever worker is free.
+// `slice_bytes` (a multiple of 64) of workspace, which is aligned to 64. Items go to whichever worker is free.
 template <class MakeWorker>
 void run_workers(const core::Executor& executor, std::int64_t items, int workers, std::byte* workspace,
                  std::size_t slice_bytes, MakeWorker&& make_worker) {
@@ -28,12 +28,6 @@ void run_workers(const core::Executor& executor, std::int64_t items, int workers
       }
     }
   });
-}
-
-// The first address of `workspace` that is aligned to 64.
-inline std::byte* aligned_workspace(const core::Executor& executor) {
-  auto address = reinterpret_cast<std::uintptr_t>(executor.workspace.data());
-  return reinterpret_cast<std::byte*>((address + 63) / 64 * 64);
 }
 
 }  // namespace samebits::cpu
