@@ -1,0 +1,31 @@
+"""samebits: log-probabilities with the same bits everywhere.
+
+Selected-token log-probabilities for reinforcement learning of language models, whose bits depend on the row
+alone: not on the batch, padding, packing, chunking, thread count, backend or instruction set.
+"""
+
+from ._native import version as __version__  # first: refuses a torch or a library that does not fit
+
+# isort: split
+from . import _fake  # noqa: F401  shapes for torch.compile
+from ._errors import NotDifferentiableError
+from ._linear import linear, linear_logp, matmul
+from ._logp import LogpEntropy, LogpLse, LogpLseEntropy, logp
+from ._plan import Backend, Plan, backends, plan, require_same
+
+__all__ = [
+    "Backend",
+    "LogpEntropy",
+    "LogpLse",
+    "LogpLseEntropy",
+    "NotDifferentiableError",
+    "Plan",
+    "__version__",
+    "backends",
+    "linear",
+    "linear_logp",
+    "logp",
+    "matmul",
+    "plan",
+    "require_same",
+]

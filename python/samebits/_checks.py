@@ -1,0 +1,116 @@
+"""Argument checks made in Python.
+
+The native library checks everything that has to do with its views; a call that goes well runs none of this.
+These run for arguments that cannot reach it (not a tensor, another device), and in the fake kernels.
+"""
+
+import torch
+
+FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+INTEGER = (torch.int32, torch.int64)
+
+
+def name(dtype: torch.dtype) -> str:
+    """The name of a dtype without the leading "torch."."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _names(dtypes) -> str:
+    return ", ".join(name(d) for d in dtypes[:-1]) + " or " + name(dtypes[-1])
+
+
+def tensor(argument: str, value) -> None:
+    """`value` is a torch.Tensor."""
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{argument}: is a {type(value).__name__}; must be a torch.Tensor")
+
+
+def dtype(argument: str, value: torch.Tensor, allowed) -> None:
+    """The dtype of `value` is one of those allowed."""
+    if value.dtype not in allowed:
+        raise TypeError(f"{argument}: is {name(value.dtype)}; may be {_names(allowed)}")
+
+
+def device(argument: str, value: torch.Tensor, like: torch.Tensor, like_name: str) -> None:
+    """`value` is where `like` is, and that is a device this build computes on."""
+    if like.device.type not in ("cpu", "meta"):
+        raise RuntimeError(
+            f"{like_name}: is on {like.device}, and this build of samebits has no CUDA library; may be on cpu"
+        )
+    if value.device != like.device:
+        raise ValueError(
+            f"{argument}: is on {value.device} but {like_name} is on {like.device}; must be on one device"
+        )
+
+
+def logp(logits, targets, row_temperature=None, rows=None) -> None:
+    """Types, dtypes, devices and shapes of a logp call."""
+    tensor("logits", logits)
+    tensor("targets", targets)
+    device("targets", targets, logits, "logits")
+    dtype("logits", logits, FLOATING)
+    dtype("targets", targets, INTEGER)
+    if logits.dim() == 0:
+        raise ValueError("logits: has 0 dimensions; must have at least 1, the vocabulary")
+    leading(targets, logits, "logits")
+    row_lists(row_temperature, rows, logits, "logits")
+
+
+def leading(targets: torch.Tensor, like: torch.Tensor, like_name: str) -> None:
+    """`targets` has the leading shape of `like`."""
+    if targets.dim() != like.dim() - 1 or targets.shape != like.shape[:-1]:
+        raise ValueError(
+            f"targets: has shape {list(targets.shape)}; must be {list(like.shape[:-1])}, "
+            f"the leading shape of {like_name} {list(like.shape)}"
+        )
+
+
+def row_lists(row_temperature, rows, like: torch.Tensor, like_name: str) -> None:
+    """Per-row temperature and list of rows."""
+    if row_temperature is not None:
+        device("temperature", row_temperature, like, like_name)
+        dtype("temperature", row_temperature, (torch.float32, torch.float64))
+    if rows is not None:
+        tensor("rows", rows)
+        device("rows", rows, like, like_name)
+        dtype("rows", rows, INTEGER)
+        if rows.dim() != 1:
+            raise ValueError(f"rows: has shape {list(rows.shape)}; must be 1-D, a list of row numbers")
+
+
+def products(names: tuple[str, ...], *values) -> None:
+    """Operands of a product: tensors of one floating dtype on one device."""
+    for argument, value in zip(names, values, strict=True):
+        tensor(argument, value)
+    first = values[0]
+    for argument, value in zip(names, values, strict=True):
+        device(argument, value, first, names[0])
+        dtype(argument, value, FLOATING)
+        if value.dtype != first.dtype:
+            raise TypeError(
+                f"{argument}: is {name(value.dtype)} but {names[0]} is {name(first.dtype)}; "
+                "operands of one call must share one dtype"
+            )
+
+
+def out(buffer, targets: torch.Tensor, dtype_wanted: torch.dtype, inputs) -> None:
+    """A caller's buffer: right kind, no gradient, no memory in common with an input."""
+    tensor("out", buffer)
+    if buffer.requires_grad:
+        raise ValueError(
+            "out: already requires grad; a buffer is written without history, "
+            "so pass out.detach() to use it again"
+        )
+    if buffer.dtype != dtype_wanted:
+        raise TypeError(f"out: is {name(buffer.dtype)}; must be {name(dtype_wanted)}")
+    if buffer.shape != targets.shape or buffer.device != targets.device:
+        raise ValueError(
+            f"out: has shape {list(buffer.shape)} on {buffer.device}; "
+            f"must be {list(targets.shape)} on {targets.device}"
+        )
+    if torch.compiler.is_compiling():
+        return  # the native library looks at the memory itself when the compiled code runs
+    storage = buffer.untyped_storage()._cdata
+    for argument, value in inputs:
+        if value is not None and value.untyped_storage()._cdata == storage:
+            raise ValueError(f"out: shares storage with {argument}; must be memory of its own")

@@ -1,0 +1,66 @@
+"""Shapes, dtypes and devices of every operator, for torch.compile, meta tensors and FakeTensorMode."""
+
+import torch
+
+from . import _checks
+
+register = torch.library.register_fake
+
+
+def _result_dtype(values: torch.Tensor, binary64: bool) -> torch.dtype:
+    return torch.float64 if binary64 or values.dtype == torch.float64 else torch.float32
+
+
+@register("samebits::logp")
+def _(logits, targets, row_temperature=None, rows=None, temperature=1.0, ignore_index=None,
+      on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+    _checks.logp(logits, targets, row_temperature, rows)
+    return logits.new_empty(targets.shape, dtype=_result_dtype(logits, binary64))
+
+
+@register("samebits::logp_out")
+def _(logits, targets, out, row_temperature=None, rows=None, temperature=1.0, ignore_index=None,
+      on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+    _checks.logp(logits, targets, row_temperature, rows)
+
+
+@register("samebits::logp_forward")
+def _(logits, targets, lse, entropy, stats, row_temperature=None, rows=None, temperature=1.0,
+      ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+    _checks.logp(logits, targets, row_temperature, rows)
+    dtype = _result_dtype(logits, binary64)
+    words = (2,) if dtype == torch.float64 else ()
+    count = targets.numel() if stats else 0
+    return (
+        logits.new_empty(targets.shape, dtype=dtype),
+        logits.new_empty(targets.shape if lse else (0,), dtype=dtype),
+        logits.new_empty(targets.shape if entropy else (0,), dtype=dtype),
+        logits.new_empty((count,), dtype=dtype),
+        logits.new_empty((count, *words), dtype=torch.int64),
+        logits.new_empty((count if entropy else 0, *words), dtype=torch.int64),
+    )
+
+
+@register("samebits::logp_backward")
+def _(logits, targets, row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy,
+      row_temperature=None, rows=None, temperature=1.0, ignore_index=None, on_invalid="zero",
+      vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+    _checks.logp(logits, targets, row_temperature, rows)
+    return logits.new_empty(logits.shape)
+
+
+@register("samebits::matmul")
+def _(a, b, out_dtype=None, contract="auto", backend="auto"):
+    _checks.products(("a", "b"), a, b)
+    return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype or a.dtype)
+
+
+@register("samebits::linear_logp_forward")
+def _(hidden, weight, targets, bias, lse, entropy, contract, row_temperature=None, rows=None, temperature=1.0,
+      ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+    _checks.products(("hidden", "weight"), hidden, weight)
+    _checks.leading(targets, hidden, "hidden")
+    dtype = _result_dtype(hidden, binary64)
+    return tuple(
+        hidden.new_empty(targets.shape if wanted else (0,), dtype=dtype) for wanted in (True, lse, entropy)
+    )

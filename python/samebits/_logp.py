@@ -1,0 +1,205 @@
+"""Selected-token log-probabilities of the last axis, with first-order gradients."""
+
+from numbers import Real
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import _autograd, _checks
+from ._errors import raise_clearly
+
+_logp = torch.ops.samebits.logp.default
+_logp_out = torch.ops.samebits.logp_out.default
+_logp_forward = torch.ops.samebits.logp_forward.default
+
+
+class LogpLse(NamedTuple):
+    """Log-probabilities and log-sum-exp."""
+
+    logp: Tensor
+    lse: Tensor
+
+
+class LogpEntropy(NamedTuple):
+    """Log-probabilities and entropy."""
+
+    logp: Tensor
+    entropy: Tensor
+
+
+class LogpLseEntropy(NamedTuple):
+    """Log-probabilities, log-sum-exp and entropy."""
+
+    logp: Tensor
+    lse: Tensor
+    entropy: Tensor
+
+
+LogpResult = Tensor | LogpLse | LogpEntropy | LogpLseEntropy
+
+
+def pack(logp: Tensor, lse: Tensor, entropy: Tensor, return_lse: bool, return_entropy: bool) -> LogpResult:
+    """What was asked for: a tensor, or a named tuple of several."""
+    if return_lse and return_entropy:
+        return LogpLseEntropy(logp, lse, entropy)
+    if return_lse:
+        return LogpLse(logp, lse)
+    if return_entropy:
+        return LogpEntropy(logp, entropy)
+    return logp
+
+
+def split_temperature(temperature, targets: Tensor) -> tuple[float, Tensor | None]:
+    """A temperature as (scalar, None) or (1.0, one value per row in the shape of the targets)."""
+    if temperature is None:
+        return 1.0, None
+    if isinstance(temperature, Tensor):
+        if temperature.requires_grad:
+            raise ValueError(
+                "temperature: requires grad; a temperature is a constant, pass temperature.detach()"
+            )
+        _checks.dtype("temperature", temperature, (torch.float32, torch.float64))
+        shape, wanted = temperature.shape, targets.shape
+        if len(shape) == 0 or shape == wanted:
+            return 1.0, temperature.expand(wanted)
+        if len(shape) == len(wanted) and all(a in (1, b) for a, b in zip(shape, wanted, strict=True)):
+            return 1.0, temperature.expand(wanted)
+        raise ValueError(
+            f"temperature: has shape {list(shape)}; may be a number, or a tensor of shape {list(wanted)} "
+            "in which any extent may be 1"
+        )
+    if isinstance(temperature, bool) or not isinstance(temperature, Real | torch.SymFloat | torch.SymInt):
+        raise TypeError(f"temperature: is a {type(temperature).__name__}; may be a number or a tensor")
+    return (temperature if type(temperature) is float else float(temperature)), None
+
+
+def is_binary64(precision) -> bool:
+    """Whether float64 was asked for by name."""
+    if precision is None:
+        return False
+    if precision == "fp64":
+        return True
+    raise ValueError(f"precision: is {precision!r}; may be None (by the dtype of the logits) or 'fp64'")
+
+
+def check_options(ignore_index, on_invalid, vocab_size, backend) -> None:
+    """Types of the options; their values are checked by the native library."""
+    for argument, value in (("ignore_index", ignore_index), ("vocab_size", vocab_size)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | torch.SymInt)):
+            raise TypeError(f"{argument}: is a {type(value).__name__}; may be an int or None")
+    if on_invalid not in ("zero", "nan", "raise"):
+        raise ValueError(f"on_invalid: is {on_invalid!r}; may be 'zero', 'nan' or 'raise'")
+    if not isinstance(backend, str | None):
+        raise TypeError(
+            f"backend: is a {type(backend).__name__}; may be a name from samebits.backends() or None"
+        )
+
+
+def write_out(out: Tensor, logp: Tensor, rows: Tensor | None) -> Tensor:
+    """Copy into the caller's buffer, recorded by autograd; rows not listed keep their values."""
+    if rows is not None:
+        count = out.numel()
+        listed = torch.where((rows >= 0) & (rows < count), rows, count).long()
+        chosen = torch.zeros(count + 1, dtype=torch.bool, device=out.device).index_fill(0, listed, True)
+        logp = torch.where(chosen[:count].view(out.shape), logp, out)
+    return out.copy_(logp)
+
+
+def logp(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    temperature: float | Tensor | None = None,
+    rows: Tensor | None = None,
+    out: Tensor | None = None,
+    precision: Literal["fp64"] | None = None,
+    return_lse: bool = False,
+    return_entropy: bool = False,
+    ignore_index: int | None = None,
+    on_invalid: Literal["zero", "nan", "raise"] = "zero",
+    vocab_size: int | None = None,
+    backend: str | None = None,
+) -> LogpResult:
+    """Selected-token log-probabilities ``log_softmax(logits / temperature)[..., targets]`` of the last axis.
+
+    Determinism level: cross_device (``src/order/row.h``, CONTRACT.md section 1). Contract ``row.v1``, or
+    ``row64.v1`` for float64. The bits of a row depend on that row's logits, id and temperature and on
+    ``vocab_size``; never on the batch, layout, strides, threads, backend, or on whether gradients are
+    recorded.
+
+    Args:
+        logits: ``[..., vocab]`` float32, bfloat16, float16 or float64, never modified. Any strides; read in
+            place where the last axis is dense, copied where it is not.
+        targets: ``[...]`` int32 or int64 ids, any strides, compared at their own width.
+        temperature: divides the logits before normalisation. A number, or a float32 or float64 tensor of the
+            shape of ``targets`` (extents of 1 and 0-d are expanded). Finite, within [2^-64, 2^64]. A
+            constant: one that requires grad is refused. Default 1: the log-probability of the unscaled
+                logits.
+        rows: 1-D int32 or int64 numbers of the rows (of the flattened leading shape) to compute. The output
+            keeps its full shape; rows not listed take the form of padding. Duplicates and numbers out of
+            range are fine.
+        out: buffer of the result's shape and dtype, returned itself. Rows not listed in ``rows`` keep their
+            values. Must not require grad nor share storage with an input; after a call that records gradients
+            it belongs to the graph, so pass ``out.detach()`` to use it again.
+        precision: ``"fp64"`` normalises and returns float64 whatever the dtype of the logits.
+        return_lse: also return the log-sum-exp of the scaled logits (nats).
+        return_entropy: also return the entropy of the row's distribution (nats).
+        ignore_index: an id that always counts as padding, even inside the vocabulary.
+        on_invalid: what an id outside the vocabulary gives. ``"zero"``: padding, that is logp 0, lse -inf,
+            entropy 0 and zero gradient. ``"nan"``: NaN and zero gradient. ``"raise"``: ValueError naming the
+            first bad position.
+        vocab_size: true vocabulary size; columns beyond it are never read and have zero gradient.
+        backend: force one of ``samebits.backends()`` by name.
+
+    Returns:
+        float32 ``[...]`` (float64 under ``row64.v1``); a named tuple ``(logp, lse, entropy)`` of those asked
+        for when that is more than one. Differentiable once with respect to ``logits``.
+
+    Raises:
+        ValueError, TypeError: an argument that is not allowed; the message names it, what it was and what it
+            may be. Nothing has been written.
+        RuntimeError: no backend can run the request.
+        NotDifferentiableError: a second or forward-mode derivative, which this version does not have.
+    """
+    try:
+        if (
+            temperature is None and rows is None and out is None and precision is None
+            and ignore_index is None and on_invalid == "zero" and vocab_size is None and backend is None
+            and not return_lse and not return_entropy
+        ):  # fmt: skip
+            row_temperature, options = None, None
+            if not (logits.requires_grad and torch.is_grad_enabled()) and not _autograd.tracks_tangents():
+                return _logp(logits, targets)
+        else:
+            check_options(ignore_index, on_invalid, vocab_size, backend)
+            number, row_temperature = split_temperature(temperature, targets)
+            binary64 = is_binary64(precision)
+            options = (number, ignore_index, on_invalid, vocab_size, binary64, backend or "auto")
+            if out is not None:
+                _checks.logp(logits, targets, row_temperature, rows)
+                _check_out(out, logits, targets, row_temperature, rows, precision)
+            if not (logits.requires_grad and torch.is_grad_enabled()) and not _autograd.tracks_tangents():
+                if not return_lse and not return_entropy:
+                    if out is None:
+                        return _logp(logits, targets, row_temperature, rows, *options)
+                    _logp_out(logits, targets, out, row_temperature, rows, *options)
+                    if not torch.compiler.is_compiling():
+                        torch.autograd.graph.increment_version(out)
+                    return out
+                results = _logp_forward(
+                    logits, targets, return_lse, return_entropy, False, row_temperature, rows, *options
+                )
+                values = results[0] if out is None else write_out(out, results[0], rows)
+                return pack(values, results[1], results[2], return_lse, return_entropy)
+        results = _autograd.logp(logits, targets, row_temperature, rows, return_lse, return_entropy, options)
+    except Exception as error:
+        raise_clearly(error, _checks.logp, logits, targets, None, rows)
+    values = results[0] if out is None else write_out(out, results[0], rows)
+    return pack(values, results[1], results[2], return_lse, return_entropy)
+
+
+def _check_out(out, logits, targets, row_temperature, rows, precision) -> None:
+    wide = precision == "fp64" or logits.dtype == torch.float64
+    inputs = (("logits", logits), ("targets", targets), ("temperature", row_temperature), ("rows", rows))
+    _checks.out(out, targets, torch.float64 if wide else torch.float32, inputs)

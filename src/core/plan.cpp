@@ -1,0 +1,200 @@
+// plan(): what a request would run, or every reason why it cannot. Provenance is written by hand: the library
+// itself depends on no JSON package.
+#include <samebits/plan.h>
+#include <samebits/version.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "core/backend.h"
+
+namespace samebits {
+namespace {
+
+constexpr std::int64_t kLargestVocab = std::int64_t{1} << 22;
+
+class JsonObject {
+ public:
+  // `value` is JSON already.
+  JsonObject& raw(std::string_view key, std::string_view value) {
+    text_ += text_.empty() ? "{" : ", ";
+    text_ += quoted(key) + ": ";
+    text_ += value;
+    return *this;
+  }
+  JsonObject& add(std::string_view key, std::string_view value) { return raw(key, quoted(value)); }
+  JsonObject& add(std::string_view key, bool value) { return raw(key, value ? "true" : "false"); }
+  JsonObject& add(std::string_view key, double value) { return raw(key, number(value)); }
+  JsonObject& add(std::string_view key, std::int64_t value) { return raw(key, std::to_string(value)); }
+  JsonObject& add(std::string_view key, const std::vector<std::string>& values) {
+    std::string list = "[";
+    for (const std::string& value : values) list += (list.size() > 1 ? ", " : "") + quoted(value);
+    return raw(key, list + "]");
+  }
+  std::string text() const { return text_.empty() ? "{}" : text_ + "}"; }
+
+ private:
+  static std::string quoted(std::string_view value) {
+    static constexpr char kHex[] = "0123456789abcdef";
+    std::string result = "\"";
+    for (const char c : value) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (c == '"' || c == '\\') {
+        result += '\\';
+        result += c;
+      } else if (byte < 0x20) {
+        result += "\\u00";
+        result += kHex[byte >> 4];
+        result += kHex[byte & 15];
+      } else {
+        result += c;
+      }
+    }
+    return result + '"';
+  }
+
+  // The shortest text that reads back as the same double.
+  static std::string number(double value) {
+    if (!std::isfinite(value)) return "null";
+    char buffer[40];
+    const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+    std::string result(buffer, end);
+    if (result.find_first_of(".e") == std::string::npos) result += ".0";
+    return result;
+  }
+
+  std::string text_;
+};
+
+std::string quoted_name(std::string_view name) { return std::string("'").append(name).append("'"); }
+
+// The contract's id, or an empty string and a refusal.
+std::string choose_contract(const PlanRequest& request, bool row64, std::vector<std::string>& refusals) {
+  const bool has_product = request.op != "logp";
+  const bool half = request.dtype == DType::kFloat16 || request.dtype == DType::kBFloat16;
+  const std::string row = row64 ? "row64.v1" : "row.v1";
+  if (!has_product) return row;
+
+  const std::string name = request.contract;
+  if (name != "auto" && name != "fma" && name != "tc16") {
+    refusals.push_back("contract: is " + quoted_name(name) + "; may be 'auto', 'fma' or 'tc16'");
+    return "";
+  }
+  if (name == "tc16" || (name == "auto" && half)) {
+    const std::string dtype(dtype_name(request.dtype));
+    if (!half)
+      refusals.push_back("contract: is 'tc16' with " + dtype +
+                         " operands; tc16 takes bfloat16 or float16, may be "
+                         "'auto' or 'fma'");
+    else
+      refusals.push_back("contract: is " + quoted_name(name) + ", which for " + dtype +
+                         " operands means tc16, and no backend here has it yet; may be contract=\"fma\"");
+    return "";
+  }
+  const bool wide = request.dtype == DType::kFloat64;
+  if (request.op == "linear_logp" && half)
+    refusals.push_back("hidden: is " + std::string(dtype_name(request.dtype)) +
+                       "; linear_logp may have float32 or float64 until the fused LM head; "
+                       "logp(matmul(..., contract=\"fma\", out_dtype=float32)) takes 16-bit operands");
+  if (request.op == "linear_logp" && row64 != wide)
+    refusals.push_back(
+        "precision: is 'fp64' with float32 operands; linear_logp normalises in float64 for float64 "
+        "operands alone");
+  const std::string product = wide ? "fma64.v1" : "fma.v1";
+  return request.op == "matmul" ? product : product + "+" + row;
+}
+
+void check_options(const PlanRequest& request, std::vector<std::string>& refusals) {
+  const LogpOptions& options = request.options;
+  if (!options.row_temperature && !(options.temperature >= 0x1p-64 && options.temperature <= 0x1p64))
+    refusals.push_back("temperature: is " + std::to_string(options.temperature) +
+                       "; must be finite and within [2^-64, 2^64]");
+  const std::int64_t most = request.vocab > 0 ? request.vocab : kLargestVocab;
+  if (options.vocab_size && (*options.vocab_size < 1 || *options.vocab_size > most))
+    refusals.push_back("vocab_size: is " + std::to_string(*options.vocab_size) + "; may be 1 to " +
+                       std::to_string(most));
+  const std::int64_t vocab = options.vocab_size.value_or(request.vocab);
+  if (vocab > kLargestVocab)
+    refusals.push_back("vocab: is " + std::to_string(vocab) + "; may be at most " +
+                       std::to_string(kLargestVocab));
+}
+
+const char* on_invalid_name(OnInvalid value) {
+  switch (value) {
+    case OnInvalid::kZero: return "zero";
+    case OnInvalid::kNan: return "nan";
+    case OnInvalid::kRaise: return "raise";
+  }
+  return "unknown";
+}
+
+std::string semantics_json(const PlanRequest& request, bool row64) {
+  const LogpOptions& options = request.options;
+  JsonObject semantics;
+  if (options.row_temperature)
+    semantics.add("temperature", std::string_view("per_row"));
+  else
+    semantics.add("temperature",
+                  row64 ? options.temperature : static_cast<double>(static_cast<float>(options.temperature)));
+  const std::int64_t vocab = options.vocab_size.value_or(request.vocab);
+  if (vocab > 0)
+    semantics.add("vocab_size", vocab);
+  else
+    semantics.raw("vocab_size", "null");
+  semantics.add("rows", bool{options.rows});
+  semantics.add("keep_unselected", options.keep_unselected);
+  if (options.ignore_index)
+    semantics.add("ignore_index", *options.ignore_index);
+  else
+    semantics.raw("ignore_index", "null");
+  semantics.add("on_invalid", std::string_view(on_invalid_name(options.on_invalid)));
+  return semantics.text();
+}
+
+std::vector<std::string> kernel_ids(const std::string& op, const std::string& backend) {
+  if (op == "logp") return {"logp_forward/" + backend, "logp_backward/" + backend};
+  if (op == "linear_logp") return {"linear_logp_forward/" + backend};
+  return {op + "/" + backend};
+}
+
+}  // namespace
+
+Plan plan(const PlanRequest& request) {
+  Plan result;
+  result.op = request.op;
+  result.level = "cross_device";
+  const bool known = request.op == "logp" || request.op == "linear_logp" || request.op == "matmul";
+  const bool row64 = request.dtype == DType::kFloat64 || request.options.precision == Precision::kFloat64;
+  if (!known)
+    result.refusals.push_back("op: is " + quoted_name(request.op) +
+                              "; may be 'logp', 'linear_logp' or 'matmul'");
+  if (!is_floating(request.dtype))
+    result.refusals.push_back("dtype: is " + std::string(dtype_name(request.dtype)) +
+                              "; may be float32, bfloat16, float16 or float64");
+  if (known && is_floating(request.dtype)) result.contract = choose_contract(request, row64, result.refusals);
+  if (known && request.op != "matmul") check_options(request, result.refusals);
+  if (request.device.type != DeviceType::kCpu) {
+    result.refusals.push_back("device: is cuda, and this build has no CUDA library; may be cpu");
+  } else {
+    try {
+      result.backend = core::pick_backend(request.backend).name;
+      if (known) result.kernels = kernel_ids(request.op, result.backend);
+    } catch (const Error& error) {
+      result.refusals.push_back(error.what());
+    }
+  }
+
+  JsonObject provenance;
+  provenance.add("samebits", std::string_view(kVersion)).add("op", std::string_view(result.op));
+  provenance.add("contract", std::string_view(result.contract)).add("level", std::string_view(result.level));
+  provenance.add("dtype", dtype_name(request.dtype));
+  if (known && request.op != "matmul") provenance.raw("semantics", semantics_json(request, row64));
+  provenance.add("device", request.device.type == DeviceType::kCpu ? std::string_view("cpu") : "cuda");
+  provenance.add("backend", std::string_view(result.backend)).add("kernels", result.kernels);
+  if (!result.refusals.empty()) provenance.add("refusals", result.refusals);
+  result.provenance_json = provenance.text();
+  return result;
+}
+
+}  // namespace samebits
