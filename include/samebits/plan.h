@@ -25,13 +25,13 @@ std::string_view version();
 
 /// The question put to plan().
 struct PlanRequest {
-  std::string op = "logp";              ///< "logp", "linear_logp" or "matmul"
-  DType dtype = DType::kFloat32;        ///< of logits, hidden or a
-  Device device = {};                   ///< where the operands live
-  std::string backend = "auto";         ///< as ExecContext::backend
-  std::string contract = "auto";        ///< as MatmulOptions::contract; ignored by logp
-  LogpOptions options = {};             ///< semantics; row_temperature and rows count only as present or not
-  std::int64_t vocab = 0;               ///< last extent of the logits or rows of weight; 0 when unknown
+  std::string op = "logp";        ///< "logp", "linear_logp" or "matmul"
+  DType dtype = DType::kFloat32;  ///< of logits, hidden or a
+  Device device = {};             ///< where the operands live
+  std::string backend = "auto";   ///< as ExecContext::backend
+  std::string contract = "auto";  ///< as MatmulOptions::contract; ignored by logp
+  LogpOptions options = {};       ///< semantics; row_temperature and rows count only as present or not
+  std::int64_t vocab = 0;         ///< last extent of the logits or rows of weight; 0 when unknown
 };
 
 /// The answer: what would run, or every reason why not.
@@ -42,7 +42,7 @@ struct Plan {
   std::string backend;                ///< the backend chosen
   std::vector<std::string> kernels;   ///< kernel ids, e.g. "logp_forward/avx512"
   std::vector<std::string> refusals;  ///< empty when it can run
-  std::string provenance_json;        ///< plain data; two results with equal contract and semantics share bits
+  std::string provenance_json;  ///< plain data; two results with equal contract and semantics share bits
 };
 
 /// Pure: looks at nothing but the request and the machine.

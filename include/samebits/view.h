@@ -37,7 +37,7 @@ struct BasicTensorView {
   int rank = 0;                                   ///< number of dimensions, 0 to kMaxRank
   std::array<std::int64_t, kMaxRank> shape = {};  ///< extents, the first `rank` are used
   std::array<std::int64_t, kMaxRank> strides = {};  ///< in elements, the first `rank` are used
-  bool present = false;                           ///< false for an argument that was not given
+  bool present = false;                             ///< false for an argument that was not given
 
   /// An argument that was not given.
   BasicTensorView() = default;

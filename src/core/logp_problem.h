@@ -20,8 +20,8 @@ struct LogpProblem {
   std::int64_t rows = 0;
   std::int64_t vocab = 0;
   std::int64_t columns = 0;
-  DType dtype = DType::kFloat32;  // of the logits
-  bool binary64 = false;          // row64.v1 instead of row.v1
+  DType dtype = DType::kFloat32;     // of the logits
+  bool binary64 = false;             // row64.v1 instead of row.v1
   RowArray<const void> logits = {};  // `data` may be null when rows is 0, and for linear_logp
 
   RowArray<const void> targets = {};

@@ -27,11 +27,11 @@ struct MatmulProblem {
 // logp of hidden @ weight.T + bias; `logp.logits` is absent, `logp.rows` counts the rows of hidden.
 struct LinearLogpProblem {
   LogpProblem logp = {};
-  std::int64_t hidden_size = 0;         // H
-  RowArray<const void> hidden = {};     // rows of hidden, `hidden_stride` between neighbouring elements
+  std::int64_t hidden_size = 0;      // H
+  RowArray<const void> hidden = {};  // rows of hidden, `hidden_stride` between neighbouring elements
   std::int64_t hidden_stride = 1;
-  Operand weight = {};                  // (v, k)
-  const void* bias = nullptr;           // [V] or null
+  Operand weight = {};         // (v, k)
+  const void* bias = nullptr;  // [V] or null
   std::int64_t bias_stride = 1;
 };
 

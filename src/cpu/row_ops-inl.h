@@ -53,10 +53,9 @@ HWY_INLINE V ExpCore(D d, V x) {
     const auto magic = hn::Set(d, C::kRoundMagic);
     const auto t = FusedMulAdd(x, hn::Set(d, C::kLog2e), magic);
     const auto n = hn::Sub(t, magic);
-    const auto r =
-        FusedNegMulAdd(n, hn::Set(d, C::kLn2Low), FusedNegMulAdd(n, hn::Set(d, C::kLn2High), x));
-    auto q = hn::Set(d, C::kC[0]);
-    for (int i = 1; i < C::kTerms; ++i) q = FusedMulAdd(q, r, hn::Set(d, C::kC[i]));
+    const auto r = FusedNegMulAdd(n, hn::Set(d, C::kLn2Low), FusedNegMulAdd(n, hn::Set(d, C::kLn2High), x));
+    auto q = hn::Set(d, C::coefficient(0));
+    for (int i = 1; i < C::kTerms; ++i) q = FusedMulAdd(q, r, hn::Set(d, C::coefficient(i)));
     const auto h = hn::Add(hn::Set(d, 1.0), r);
     const auto l = hn::Sub(r, hn::Sub(h, hn::Set(d, 1.0)));
     const auto p = hn::Add(h, FusedMulAdd(hn::Mul(r, r), q, l));

@@ -26,10 +26,10 @@ struct BlockKernel {
   using D = typename C::D;
   using V = typename C::V;
   static constexpr int kN = static_cast<int>(hn::MaxLanes(D()));
-  static constexpr int kSteps = order::kBlock / C::kStep;          // loads of a block
-  static constexpr int kAccumulators = order::kLanes / kN;         // vectors that hold the 32 lanes
-  static constexpr int kStepsPerTurn = order::kLanes / C::kStep;   // loads that fill the 32 lanes once
-  static constexpr int kTurns = kSteps / kStepsPerTurn;            // terms of a lane: 4
+  static constexpr int kSteps = order::kBlock / C::kStep;         // loads of a block
+  static constexpr int kAccumulators = order::kLanes / kN;        // vectors that hold the 32 lanes
+  static constexpr int kStepsPerTurn = order::kLanes / C::kStep;  // loads that fill the 32 lanes once
+  static constexpr int kTurns = kSteps / kStepsPerTurn;           // terms of a lane: 4
 
   // The maximum of a block, NaN if it holds one.
   HWY_INLINE static Real block_max(const In* x) {
@@ -101,7 +101,8 @@ struct BlockKernel {
       for (int b = 0; b < count; b += 4) {
         const float* block = lanes + b * order::kLanes;
         const auto p0 = eight_to_four(block), p1 = eight_to_four(block + order::kLanes);
-        const auto p2 = eight_to_four(block + 2 * order::kLanes), p3 = eight_to_four(block + 3 * order::kLanes);
+        const auto p2 = eight_to_four(block + 2 * order::kLanes),
+                   p3 = eight_to_four(block + 3 * order::kLanes);
         const auto low = hn::Add(hn::ConcatEven(d, p1, p0), hn::ConcatOdd(d, p1, p0));
         const auto high = hn::Add(hn::ConcatEven(d, p3, p2), hn::ConcatOdd(d, p3, p2));
         hn::StoreU(hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)), d, out + b);
@@ -172,9 +173,11 @@ struct BlockKernel {
     const In* in = static_cast<const In*>(x);
     const bool scaled = inverse_tau != Real(1);
     if (u == nullptr)
-      scaled ? run<true, false>(in, columns, inverse_tau, m, s, u) : run<false, false>(in, columns, inverse_tau, m, s, u);
+      scaled ? run<true, false>(in, columns, inverse_tau, m, s, u)
+             : run<false, false>(in, columns, inverse_tau, m, s, u);
     else
-      scaled ? run<true, true>(in, columns, inverse_tau, m, s, u) : run<false, true>(in, columns, inverse_tau, m, s, u);
+      scaled ? run<true, true>(in, columns, inverse_tau, m, s, u)
+             : run<false, true>(in, columns, inverse_tau, m, s, u);
   }
 };
 
@@ -202,7 +205,7 @@ HWY_INLINE typename Row::Real row_max(const typename Row::Real* m, std::int64_t 
 }
 
 inline order::RowStats<order::RowV1> combine_row_v1(const float* m, const float* s, const float* u,
-                                                        std::int64_t blocks) {
+                                                    std::int64_t blocks) {
   using Row = order::RowV1;
   order::RowStats<Row> stats{row_max<Row>(m, blocks), 0, 0};
   if (order::classify(stats.max) != order::RowClass::kFinite) return stats;
@@ -243,7 +246,7 @@ inline order::RowStats<order::RowV1> combine_row_v1(const float* m, const float*
 }
 
 inline order::RowStats<order::Row64V1> combine_row64_v1(const double* m, const double* s, const double* u,
-                                                            std::int64_t blocks) {
+                                                        std::int64_t blocks) {
   using Row = order::Row64V1;
   order::RowStats<Row> stats{row_max<Row>(m, blocks), 0, 0};
   if (order::classify(stats.max) != order::RowClass::kFinite) return stats;

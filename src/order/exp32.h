@@ -11,10 +11,10 @@ struct Exp32 {
   static constexpr float kCut = -87.33654f;          // below it the result would leave the normal range
   // 2^r on [-1/2, 1/2] by Horner, constant term 1 (docs/exp.md says how they were rounded).
   static constexpr float kC1 = 0x1.62e42ap-1f;
-  static constexpr float kC2 = 0x1.ebf9bcp-3f;
-  static constexpr float kC3 = 0x1.c6b752p-5f;
-  static constexpr float kC4 = 0x1.3cea88p-7f;
-  static constexpr float kC5 = 0x1.5bba16p-10f;
+  static constexpr float kC2 = 0x1.ebf9b8p-3f;
+  static constexpr float kC3 = 0x1.c6b748p-5f;
+  static constexpr float kC4 = 0x1.3ceb38p-7f;
+  static constexpr float kC5 = 0x1.5b937ap-10f;
 };
 
 // exp(d) for kCut <= d <= 88; NaN for NaN.

@@ -87,12 +87,10 @@ SAMEBITS_HD constexpr float round_to_odd(double value) {
 
 // RN to the storage type; every NaN becomes the canonical one.
 template <class T>
-SAMEBITS_HD constexpr T round_to(float value);
-
-template <>
-SAMEBITS_HD constexpr float round_to<float>(float value) {
-  return is_nan(value) ? canonical_nan<float>() : value;
+SAMEBITS_HD constexpr T round_to(float value) {
+  return is_nan(value) ? canonical_nan<T>() : static_cast<T>(value);  // float and double
 }
+
 template <>
 SAMEBITS_HD constexpr BFloat16 round_to<BFloat16>(float value) {
   if (is_nan(value)) return BFloat16{kNanBits16};

@@ -115,7 +115,8 @@ SAMEBITS_HD constexpr RowResult<Row> finish_row(const RowStats<Row>& stats, type
   const double max = static_cast<double>(stats.max);
   const double sum = Row::sum_to_double(stats.sum);
   const double log_sum = log64(sum * Row::kScaleDown);
-  return {static_cast<Real>((static_cast<double>(z_target) - max) - log_sum), static_cast<Real>(max + log_sum),
+  return {static_cast<Real>((static_cast<double>(z_target) - max) - log_sum),
+          static_cast<Real>(max + log_sum),
           static_cast<Real>(log_sum + Row::sum_to_double(stats.entropy_sum) / sum)};
 }
 
@@ -123,12 +124,12 @@ SAMEBITS_HD constexpr RowResult<Row> finish_row(const RowStats<Row>& stats, type
 template <class Row>
 struct GradientRow {
   using Real = typename Row::Real;
-  Real max;              // M
-  Real scale;            // q: probabilities are e0(z - M) * q
-  Real slope;            // -e; 0 without an entropy gradient
-  Real offset;           // k of columns that are not the target, apart from the slope
-  Real target_offset;    // the same of the target column
-  Real target_direct;    // RN(g * c')
+  Real max;            // M
+  Real scale;          // q: probabilities are e0(z - M) * q
+  Real slope;          // -e; 0 without an entropy gradient
+  Real offset;         // k of columns that are not the target, apart from the slope
+  Real target_offset;  // the same of the target column
+  Real target_direct;  // RN(g * c')
   Real inverse_temperature;
   bool has_slope;
 };
