@@ -6,7 +6,10 @@
 #include <new>
 #include <string>
 
+#include "cli/commands.h"
 #include "cli/interrupt.h"
+
+#include <samebits/plan.h>
 
 namespace samebits::cli {
 namespace {
@@ -27,7 +30,12 @@ int run(int argc, char** argv) {
   install_signal_handlers();
   CLI::App app{"Log-probabilities with the same bits everywhere.", "samebits"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(version()));
+  app.footer("samebits COMMAND --help explains a command and shows examples.");
   int status = kSame;
+  add_info(app, status);
+  add_logp(app, status);
+  add_audit(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {

@@ -16,7 +16,8 @@ std::uint64_t load_bits(std::span<const std::byte> value) {
 
 double as_double(std::span<const std::byte> value) {
   const std::uint64_t bits = load_bits(value);
-  return value.size() == 4 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits)) : std::bit_cast<double>(bits);
+  return value.size() == 4 ? std::bit_cast<float>(static_cast<std::uint32_t>(bits))
+                           : std::bit_cast<double>(bits);
 }
 
 // Maps patterns to integers in the order of the numbers, so that neighbours differ by one (and -0 equals +0).
@@ -31,13 +32,14 @@ std::int64_t ordered(std::span<const std::byte> value) {
 
 std::optional<std::int64_t> first_difference(std::span<const std::byte> a, std::span<const std::byte> b,
                                              std::size_t element_bytes) {
-  if (std::memcmp(a.data(), b.data(), a.size()) == 0) return std::nullopt;
+  if (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0) return std::nullopt;
   std::size_t at = 0;
   while (a[at] == b[at]) ++at;
   return static_cast<std::int64_t>(at / element_bytes);
 }
 
-std::int64_t count_differences(std::span<const std::byte> a, std::span<const std::byte> b, std::size_t element_bytes) {
+std::int64_t count_differences(std::span<const std::byte> a, std::span<const std::byte> b,
+                               std::size_t element_bytes) {
   std::int64_t count = 0;
   for (std::size_t at = 0; at < a.size(); at += element_bytes) {
     count += std::memcmp(a.data() + at, b.data() + at, element_bytes) != 0;

@@ -15,7 +15,8 @@ std::optional<std::int64_t> first_difference(std::span<const std::byte> a, std::
                                              std::size_t element_bytes);
 
 /// Number of elements whose bits differ.
-std::int64_t count_differences(std::span<const std::byte> a, std::span<const std::byte> b, std::size_t element_bytes);
+std::int64_t count_differences(std::span<const std::byte> a, std::span<const std::byte> b,
+                               std::size_t element_bytes);
 
 /// "-0x1.8p+1 (c0400000)" of a float (4 bytes) or double (8 bytes).
 std::string value_text(std::span<const std::byte> value);

@@ -13,16 +13,16 @@ struct ElementInfo {
 };
 
 constexpr std::array<ElementInfo, 20> kElements = {{
-    {ElementType::kBool, "BOOL", 8},       {ElementType::kU8, "U8", 8},
-    {ElementType::kI8, "I8", 8},           {ElementType::kU16, "U16", 16},
-    {ElementType::kI16, "I16", 16},        {ElementType::kU32, "U32", 32},
-    {ElementType::kI32, "I32", 32},        {ElementType::kU64, "U64", 64},
-    {ElementType::kI64, "I64", 64},        {ElementType::kF16, "F16", 16},
-    {ElementType::kBF16, "BF16", 16},      {ElementType::kF32, "F32", 32},
-    {ElementType::kF64, "F64", 64},        {ElementType::kC64, "C64", 64},
-    {ElementType::kF8E5M2, "F8_E5M2", 8},  {ElementType::kF8E4M3, "F8_E4M3", 8},
-    {ElementType::kF8E8M0, "F8_E8M0", 8},  {ElementType::kF4, "F4", 4},
-    {ElementType::kF6E2M3, "F6_E2M3", 6},  {ElementType::kF6E3M2, "F6_E3M2", 6},
+    {ElementType::kBool, "BOOL", 8},      {ElementType::kU8, "U8", 8},
+    {ElementType::kI8, "I8", 8},          {ElementType::kU16, "U16", 16},
+    {ElementType::kI16, "I16", 16},       {ElementType::kU32, "U32", 32},
+    {ElementType::kI32, "I32", 32},       {ElementType::kU64, "U64", 64},
+    {ElementType::kI64, "I64", 64},       {ElementType::kF16, "F16", 16},
+    {ElementType::kBF16, "BF16", 16},     {ElementType::kF32, "F32", 32},
+    {ElementType::kF64, "F64", 64},       {ElementType::kC64, "C64", 64},
+    {ElementType::kF8E5M2, "F8_E5M2", 8}, {ElementType::kF8E4M3, "F8_E4M3", 8},
+    {ElementType::kF8E8M0, "F8_E8M0", 8}, {ElementType::kF4, "F4", 4},
+    {ElementType::kF6E2M3, "F6_E2M3", 6}, {ElementType::kF6E3M2, "F6_E3M2", 6},
 }};
 
 constexpr bool table_follows_the_enum() {
@@ -42,7 +42,9 @@ std::optional<ElementType> element_type_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::string_view element_type_name(ElementType type) { return kElements[static_cast<std::size_t>(type)].name; }
+std::string_view element_type_name(ElementType type) {
+  return kElements[static_cast<std::size_t>(type)].name;
+}
 
 int element_bits(ElementType type) { return kElements[static_cast<std::size_t>(type)].bits; }
 

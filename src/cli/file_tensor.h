@@ -13,8 +13,26 @@ namespace samebits::cli {
 
 /// Every element type a safetensors file may hold; the command computes on a few of them and must skip the rest.
 enum class ElementType {
-  kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kBF16, kF32, kF64, kC64,
-  kF8E5M2, kF8E4M3, kF8E8M0, kF4, kF6E2M3, kF6E3M2,
+  kBool,
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kU64,
+  kI64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kC64,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
 };
 
 /// The safetensors spelling ("F32"), or nothing for a spelling that the format does not know.

@@ -30,20 +30,21 @@ void on_termination(int signal) {
 
 void on_bus_error(int) {
   remove_temporary();
-  constexpr char kMessage[] = "samebits: error: an input file became shorter or unreadable while it was read\n";
+  constexpr char kMessage[] =
+      "samebits: error: an input file became shorter or unreadable while it was read\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
   ::_exit(2);
 }
 
 void handle(int signal, void (*handler)(int)) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = handler;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(signal, &action, nullptr);
 }
 
 void handle_unless_ignored(int signal, void (*handler)(int)) {
-  struct sigaction current {};
+  struct sigaction current{};
   ::sigaction(signal, nullptr, &current);
   if (current.sa_handler != SIG_IGN) handle(signal, handler);  // nohup keeps its meaning
 }

@@ -31,7 +31,7 @@ MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   // Not blocking, so that a pipe without a writer is refused instead of waited for.
   const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) fail(path_, std::string("cannot be opened: ") + std::strerror(errno));
-  struct stat info {};
+  struct stat info{};
   if (::fstat(file.fd, &info) != 0) fail(path_, std::string("cannot be examined: ") + std::strerror(errno));
   if (!S_ISREG(info.st_mode)) fail(path_, "is not a regular file");
   device_ = info.st_dev;
@@ -49,7 +49,7 @@ MappedFile::~MappedFile() {
 }
 
 bool MappedFile::is_same_file(const std::string& path) const {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
 }
 

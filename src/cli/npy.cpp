@@ -56,7 +56,8 @@ class HeaderParser {
 
  private:
   void skip_space() {
-    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\n' || rest_[0] == '\t')) rest_.remove_prefix(1);
+    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\n' || rest_[0] == '\t'))
+      rest_.remove_prefix(1);
   }
 
   bool take(char wanted) {
@@ -138,7 +139,8 @@ ElementType element_type(const std::string& descr, const HeaderParser& parser) {
   if (descr == "<i8") return ElementType::kI64;
   const std::string accepted = " is not supported; it may be <f2, <f4, <f8, <i4 or <i8";
   if (descr.starts_with('>')) parser.fail("big-endian data, dtype " + shown(descr) + "," + accepted);
-  if (descr.starts_with("|O") || descr == "O") parser.fail("Python objects, dtype " + shown(descr) + "," + accepted);
+  if (descr.starts_with("|O") || descr == "O")
+    parser.fail("Python objects, dtype " + shown(descr) + "," + accepted);
   if (descr.starts_with("|V") || descr.starts_with("<V")) {
     parser.fail("raw bytes, dtype " + shown(descr) + "," + accepted + " (bfloat16: use a safetensors file)");
   }
@@ -171,7 +173,8 @@ FileTensor read_npy(std::span<const std::byte> bytes, const std::string& path) {
   const std::size_t header_begin = 8 + length_bytes;
   if (bytes.size() < header_begin) outer.fail("truncated in its first bytes");
   const std::uint64_t length = little_endian(bytes.subspan(8, length_bytes));
-  if (length > kMaxHeader) outer.fail("its header claims " + std::to_string(length) + " bytes, more than 65536");
+  if (length > kMaxHeader)
+    outer.fail("its header claims " + std::to_string(length) + " bytes, more than 65536");
   if (length > bytes.size() - header_begin) outer.fail("truncated inside its header");
 
   const auto* text = reinterpret_cast<const char*>(bytes.data() + header_begin);

@@ -23,7 +23,8 @@ std::string duration_text(double seconds) {
   return text;
 }
 
-Progress::Progress(ProgressMode mode, std::string label, std::string unit, std::int64_t total, double step_bytes)
+Progress::Progress(ProgressMode mode, std::string label, std::string unit, std::int64_t total,
+                   double step_bytes)
     : terminal_(::isatty(STDERR_FILENO) == 1),
       label_(std::move(label)),
       unit_(std::move(unit)),
@@ -50,7 +51,8 @@ void Progress::advance(std::int64_t steps) {
 
 std::string Progress::line(double elapsed_seconds) const {
   constexpr int kBar = 24;
-  const double share = total_ > 0 ? std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0) : 1.0;
+  const double share =
+      total_ > 0 ? std::clamp(static_cast<double>(done_) / static_cast<double>(total_), 0.0, 1.0) : 1.0;
   std::string bar(static_cast<std::size_t>(share * kBar), '#');
   bar.resize(kBar, '.');
   char text[256];
@@ -58,7 +60,8 @@ std::string Progress::line(double elapsed_seconds) const {
                 static_cast<long long>(done_), static_cast<long long>(total_));
   std::string out = label_ + text + unit_;
   if (step_bytes_ > 0 && elapsed_seconds > 0) {
-    std::snprintf(text, sizeof text, "  %.1f GB/s", static_cast<double>(done_) * step_bytes_ / elapsed_seconds * 1e-9);
+    std::snprintf(text, sizeof text, "  %.1f GB/s",
+                  static_cast<double>(done_) * step_bytes_ / elapsed_seconds * 1e-9);
     out += text;
   }
   if (done_ >= total_) return out + "  " + duration_text(elapsed_seconds);

@@ -109,7 +109,9 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   bool null() override { return other("null"); }
   bool boolean(bool) override { return other("boolean"); }
   bool number_integer(number_integer_t) override { return other("negative number"); }
-  bool number_float(number_float_t, const string_t&) override { return other("non-integer or too large number"); }
+  bool number_float(number_float_t, const string_t&) override {
+    return other("non-integer or too large number");
+  }
   bool binary(binary_t&) override { return other("binary value"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     return refuse("the header is not valid JSON near its byte " + std::to_string(position));
@@ -117,8 +119,18 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
  private:
   enum class State {
-    kStart, kNames, kName, kFields, kDtype, kShape, kShapeNumbers, kOffsets, kOffsetNumbers,
-    kMetadata, kMetadataValue, kDone,
+    kStart,
+    kNames,
+    kName,
+    kFields,
+    kDtype,
+    kShape,
+    kShapeNumbers,
+    kOffsets,
+    kOffsetNumbers,
+    kMetadata,
+    kMetadataValue,
+    kDone,
   };
 
   bool enter(State next) {
@@ -152,7 +164,8 @@ void place_tensors(std::vector<Entry>& entries, std::span<const std::byte> data,
     }
     const auto elements = element_count(entry.tensor.shape);
     const auto size = elements ? byte_count(entry.tensor.type, *elements) : std::nullopt;
-    if (!size) fail(path, tensor + "the size of shape " + shape_text(entry.tensor.shape) + " is not representable");
+    if (!size)
+      fail(path, tensor + "the size of shape " + shape_text(entry.tensor.shape) + " is not representable");
     if (*size != entry.end - entry.begin) {
       fail(path, tensor + "shape " + shape_text(entry.tensor.shape) + " of " +
                      std::string(element_type_name(entry.tensor.type)) + " needs " + std::to_string(*size) +

@@ -64,7 +64,7 @@ SafetensorsWriter::SafetensorsWriter(std::string path, bool force, std::vector<O
 }
 
 void SafetensorsWriter::create_temporary() {
-  struct stat info {};
+  struct stat info{};
   mode_t mode = 0;
   if (::stat(path_.c_str(), &info) == 0) {
     if (!S_ISREG(info.st_mode)) throw CliError(shown(shown_path_) + ": exists and is not a regular file");
@@ -93,13 +93,15 @@ SafetensorsWriter::~SafetensorsWriter() {
   set_temporary_file({});
 }
 
-void SafetensorsWriter::write(std::size_t tensor, std::uint64_t offset_bytes, std::span<const std::byte> bytes) {
+void SafetensorsWriter::write(std::size_t tensor, std::uint64_t offset_bytes,
+                              std::span<const std::byte> bytes) {
   write_at(8 + header_bytes_ + offsets_[tensor] + offset_bytes, bytes);
 }
 
 void SafetensorsWriter::commit(const Metadata& metadata) {
   std::string text = header(metadata);
-  if (text.size() > header_bytes_) throw CliError(shown(shown_path_) + ": the metadata grew while it was written");
+  if (text.size() > header_bytes_)
+    throw CliError(shown(shown_path_) + ": the metadata grew while it was written");
   text.resize(header_bytes_, ' ');
   std::array<std::byte, 8> length;
   for (int i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(header_bytes_ >> (8 * i));
@@ -109,7 +111,8 @@ void SafetensorsWriter::commit(const Metadata& metadata) {
   if (force_) {
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be given its name");
   } else if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0) {
-    if (errno == EEXIST) throw CliError(shown(shown_path_) + ": appeared meanwhile; give --force to replace it");
+    if (errno == EEXIST)
+      throw CliError(shown(shown_path_) + ": appeared meanwhile; give --force to replace it");
     // A file system without that flag: a hard link fails just as surely when the name is taken.
     if (::link(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be given its name");
     ::unlink(temporary_.c_str());

@@ -26,7 +26,8 @@ class SafetensorsWriter {
 
   /// Throws CliError when `path` exists and `force` is not set, exists and is no regular file, or cannot be created.
   /// Space for all of it is claimed here. `metadata` may be replaced at commit() by one that is no longer.
-  SafetensorsWriter(std::string path, bool force, std::vector<OutputTensor> tensors, const Metadata& metadata);
+  SafetensorsWriter(std::string path, bool force, std::vector<OutputTensor> tensors,
+                    const Metadata& metadata);
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;

@@ -24,7 +24,8 @@ std::vector<Wide> widened(const FileTensor& tensor) {
 }
 
 [[noreturn]] void refuse(const FileTensor& tensor, const std::string& what, const char* accepted) {
-  throw CliError(what + ": has element type " + std::string(element_type_name(tensor.type)) + "; it may be " + accepted);
+  throw CliError(what + ": has element type " + std::string(element_type_name(tensor.type)) + "; it may be " +
+                 accepted);
 }
 
 }  // namespace
