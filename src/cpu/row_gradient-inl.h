@@ -21,44 +21,54 @@ struct GradientKernel {
   using D = typename C::D;
   using V = typename C::V;
 
-  template <bool kScaled, bool kSlope>
+  // kFinite: offset and slope are finite, so that no NaN can come up.
+  template <bool kScaled, bool kSlope, bool kFinite>
   HWY_INLINE static void step(const order::GradientRow<Row>& row, const In* x, In* dx) {
     const D d;
     const V it = hn::Set(d, row.inverse_temperature);
     V v[C::kVectors];
     C::load(d, x, v);
+    HWY_UNROLL(2)
     for (int k = 0; k < C::kVectors; ++k) {
       const V z = kScaled ? hn::Mul(v[k], it) : v[k];
       const V delta = hn::Sub(z, hn::Set(d, row.max));
-      const V p = hn::Mul(ExpOrZero<Row>(d, delta), hn::Set(d, row.scale));
+      const V p = hn::Mul(ExpCore(d, delta), hn::Set(d, row.scale));
       V factor = hn::Set(d, row.offset);
       if constexpr (kSlope) factor = FusedMulAdd(hn::Set(d, row.slope), delta, factor);
-      // A probability of zero gives +0 whatever the factor is.
-      v[k] = hn::IfThenElseZero(hn::Gt(p, hn::Zero(d)), hn::Mul(factor, p));
-      if constexpr (kScaled) v[k] = hn::Mul(v[k], it);
+      V dx_k = hn::Mul(factor, p);
+      if constexpr (kScaled) dx_k = hn::Mul(dx_k, it);
+      // p is zero where e0 is, and only there (the least normal e0 over at most 2^22 terms): +0, whatever the factor.
+      v[k] = hn::IfThenElseZero(hn::Ge(delta, hn::Set(d, Row::kCut)), dx_k);
     }
-    C::store(d, v, dx);
+    C::template store<!kFinite>(d, v, dx);
   }
 
-  template <bool kScaled, bool kSlope>
+  template <bool kScaled, bool kSlope, bool kFinite>
   static void run(const order::GradientRow<Row>& row, const In* x, In* dx, std::int64_t columns) {
     std::int64_t i = 0;
-    for (; i + C::kStep <= columns; i += C::kStep) step<kScaled, kSlope>(row, x + i, dx + i);
+    for (; i + C::kStep <= columns; i += C::kStep) step<kScaled, kSlope, kFinite>(row, x + i, dx + i);
     if (i == columns) return;
     HWY_ALIGN In tail[C::kStep] = {};
     const std::size_t bytes = static_cast<std::size_t>(columns - i) * sizeof(In);
     std::memcpy(tail, x + i, bytes);
-    step<kScaled, kSlope>(row, tail, tail);
+    step<kScaled, kSlope, kFinite>(row, tail, tail);
     std::memcpy(dx + i, tail, bytes);
+  }
+
+  template <bool kScaled, bool kSlope>
+  static void pick(const order::GradientRow<Row>& row, const In* x, In* dx, std::int64_t columns) {
+    const bool finite = order::is_finite(row.offset) && order::is_finite(row.slope);
+    finite ? run<kScaled, kSlope, true>(row, x, dx, columns)
+           : run<kScaled, kSlope, false>(row, x, dx, columns);
   }
 
   static void entry(const order::GradientRow<Row>& row, const void* x, void* dx, std::int64_t columns) {
     const In* in = static_cast<const In*>(x);
     In* out = static_cast<In*>(dx);
     if (row.inverse_temperature != Real(1))
-      row.has_slope ? run<true, true>(row, in, out, columns) : run<true, false>(row, in, out, columns);
+      row.has_slope ? pick<true, true>(row, in, out, columns) : pick<true, false>(row, in, out, columns);
     else
-      row.has_slope ? run<false, true>(row, in, out, columns) : run<false, false>(row, in, out, columns);
+      row.has_slope ? pick<false, true>(row, in, out, columns) : pick<false, false>(row, in, out, columns);
   }
 };
 

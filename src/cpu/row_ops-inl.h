@@ -69,17 +69,33 @@ HWY_INLINE V ExpOrZero(D d, V x) {
   return hn::IfThenElseZero(hn::Ge(x, hn::Set(d, Row::kCut)), ExpCore(d, x));
 }
 
+// Lanes in which a or b is NaN. AVX-512 asks about both in one comparison.
+template <class D, class V>
+HWY_INLINE hn::Mask<D> EitherIsNan(D d, V a, V b) {
+  (void)d;
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return hn::Mask<D>{_mm512_cmp_ps_mask(a.raw, b.raw, _CMP_UNORD_Q)};
+  else
+    return hn::Mask<D>{_mm512_cmp_pd_mask(a.raw, b.raw, _CMP_UNORD_Q)};
+#else
+  return hn::Or(hn::Ne(a, a), hn::Ne(b, b));
+#endif
+}
+
 template <class D, class V>
 HWY_INLINE V CanonicalNan(D d, V value) {
   return hn::IfThenElse(hn::Eq(value, value), value, hn::Set(d, order::canonical_nan<hn::TFromD<D>>()));
 }
 
 // RN to bf16, left in the upper half of each lane; the lower half holds rubbish. NaN becomes 0x7fff.
+template <bool kMayBeNan>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D32>> RoundToBFloat16(D32 d, V32 value) {
   const hn::RebindToUnsigned<D32> du;
   const auto bits = hn::BitCast(du, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+  if constexpr (!kMayBeNan) return rounded;
   return hn::BitCast(du, hn::IfThenElse(hn::Eq(value, value), hn::BitCast(d, rounded),
                                         hn::BitCast(d, hn::Set(du, 0x7fff0000u))));
 }
@@ -110,9 +126,10 @@ struct Columns {
     }
   }
 
+  template <bool kMayBeNan>
   HWY_INLINE static void store(D d, const V* value, In* x) {
     if constexpr (sizeof(In) == sizeof(typename Row::Real)) {
-      hn::StoreU(CanonicalNan(d, value[0]), d, x);
+      hn::StoreU(kMayBeNan ? CanonicalNan(d, value[0]) : value[0], d, x);
     } else if constexpr (sizeof(typename Row::Real) == 8) {
       HWY_ALIGN double wide[kStep];
       hn::Store(value[0], d, wide);
@@ -169,11 +186,12 @@ struct Columns<order::RowV1, order::BFloat16> {
     out[1] = hn::BitCast(d, hn::And(words, hn::Set(du, 0xffff0000u)));
   }
 
+  template <bool kMayBeNan>
   HWY_INLINE static void store(D d, const V* value, order::BFloat16* x) {
     const hn::RebindToUnsigned<D> du;
     const hn::Repartition<std::uint16_t, D> dh;
-    const auto even = hn::ShiftRight<16>(RoundToBFloat16(d, value[0]));
-    const auto odd = hn::And(RoundToBFloat16(d, value[1]), hn::Set(du, 0xffff0000u));
+    const auto even = hn::ShiftRight<16>(RoundToBFloat16<kMayBeNan>(d, value[0]));
+    const auto odd = hn::And(RoundToBFloat16<kMayBeNan>(d, value[1]), hn::Set(du, 0xffff0000u));
     hn::StoreU(hn::BitCast(dh, hn::Or(even, odd)), dh, reinterpret_cast<std::uint16_t*>(x));
   }
 };

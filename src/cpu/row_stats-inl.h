@@ -33,27 +33,19 @@ struct BlockKernel {
 
   // The maximum of a block, NaN if it holds one.
   HWY_INLINE static Real block_max(const In* x) {
+    constexpr int kPair = C::kVectors == 1 ? 2 : 1;  // loads that bring two vectors
     const D d;
-    V v[C::kVectors];
-    C::load(d, x, v);
-    V max[C::kVectors];
-    auto nan = hn::Ne(v[0], v[0]);
-    for (int k = 0; k < C::kVectors; ++k) {
-      max[k] = v[k];
-      nan = hn::Or(nan, hn::Ne(v[k], v[k]));
-    }
+    V v[2], max[2];
+    auto nan = hn::FirstN(d, 0);
     HWY_UNROLL(8)
-    for (int step = 1; step < kSteps; ++step) {
+    for (int step = 0; step < kSteps; step += kPair) {
       C::load(d, x + step * C::kStep, v);
-      for (int k = 0; k < C::kVectors; ++k) {
-        max[k] = hn::Max(max[k], v[k]);
-        nan = hn::Or(nan, hn::Ne(v[k], v[k]));
-      }
+      if constexpr (kPair == 2) C::load(d, x + (step + 1) * C::kStep, v + 1);
+      nan = hn::Or(nan, EitherIsNan(d, v[0], v[1]));
+      for (int k = 0; k < 2; ++k) max[k] = step == 0 ? v[k] : hn::Max(max[k], v[k]);
     }
-    V all = max[0];
-    for (int k = 1; k < C::kVectors; ++k) all = hn::Max(all, max[k]);
     if (HWY_UNLIKELY(!hn::AllFalse(d, nan))) return order::canonical_nan<Real>();
-    return hn::GetLane(hn::MaxOfLanes(d, all));
+    return hn::GetLane(hn::MaxOfLanes(d, hn::Max(max[0], max[1])));
   }
 
   // The 32 lane sums of a block (and those of -d * es), stored as place_of says.
@@ -188,15 +180,15 @@ HWY_INLINE typename Row::Real row_max(const typename Row::Real* m, std::int64_t 
   const typename VectorOf<Row>::D d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(d));
   auto max = hn::Set(d, -order::infinity<Real>());
-  auto nan = hn::Ne(max, max);
+  auto ordered = hn::Eq(max, max);
   std::int64_t b = 0;
   for (; b + lanes <= blocks; b += lanes) {
     const auto v = hn::LoadU(d, m + b);
     max = hn::Max(max, v);
-    nan = hn::Or(nan, hn::Ne(v, v));
+    ordered = hn::And(ordered, hn::Eq(v, v));
   }
   Real result = hn::GetLane(hn::MaxOfLanes(d, max));
-  bool any_nan = !hn::AllFalse(d, nan);
+  bool any_nan = !hn::AllTrue(d, ordered);
   for (; b < blocks; ++b) {
     any_nan = any_nan || order::is_nan(m[b]);
     result = m[b] > result ? m[b] : result;

@@ -39,6 +39,11 @@ SAMEBITS_HD constexpr bool is_nan(Real value) {
   return value != value;
 }
 
+template <class Real>
+SAMEBITS_HD constexpr bool is_finite(Real value) {
+  return value - value == Real(0);
+}
+
 // Exact widening to fp32.
 SAMEBITS_HD constexpr float to_float(float value) { return value; }
 SAMEBITS_HD constexpr float to_float(BFloat16 value) {
