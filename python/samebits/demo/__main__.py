@@ -1,0 +1,5 @@
+import sys
+
+from samebits.demo.cli import main
+
+sys.exit(main())

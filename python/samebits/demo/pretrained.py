@@ -1,0 +1,78 @@
+"""A policy from a Hugging Face causal LM folder, or from a GGUF file."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from samebits.demo.errors import DemoError, need
+from samebits.demo.text import read_text
+
+kPromptTokens = 16
+kPip = "transformers gguf accelerate"
+
+
+class PretrainedPolicy:
+    """A transformers model in fp32; prompts are passages of the Python language reference."""
+
+    def __init__(self, path: str, stages):
+        location = Path(path)
+        if not location.exists():
+            raise DemoError(f"--model {path}: no such file or folder")
+        if location.is_dir() and not (location / "config.json").exists():
+            raise DemoError(f"--model {path}: no config.json in this folder; a GGUF file is named itself")
+        if location.is_file() and not is_gguf(location):
+            raise DemoError(f"--model {path}: not a GGUF file, nor a Hugging Face folder")
+        transformers = need("transformers", kPip, "--model")
+        where = {"pretrained_model_name_or_path": str(location)}
+        if location.is_file():
+            need("gguf", kPip, "--model with a GGUF file")
+            need("accelerate", kPip, "--model with a GGUF file")
+            where = {"pretrained_model_name_or_path": str(location.parent), "gguf_file": location.name}
+        transformers.utils.logging.disable_progress_bar()
+        with stages.stage(f"loading {location.name}", None):
+            self.tokenizer = load(transformers.AutoTokenizer, path, **where)
+            self.model = load(transformers.AutoModelForCausalLM, path, dtype=torch.float32, **where).eval()
+        self.name = location.stem if location.is_file() else location.name
+        self.head_weight = find_head(self.model, path)
+        self.ids = torch.tensor(self.tokenizer(read_text(None)[0])["input_ids"])
+
+    def prompts(self, batch: int, generator) -> Tensor:
+        starts = torch.randint(self.ids.numel() - kPromptTokens, (batch, 1), generator=generator)
+        return self.ids[starts + torch.arange(kPromptTokens)]
+
+    def advance(self, ids: Tensor, state) -> tuple[Tensor, object]:
+        result = self.model.base_model(input_ids=ids, past_key_values=state, use_cache=True)
+        return result.last_hidden_state[:, -1], result.past_key_values
+
+    def decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+
+def is_gguf(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"GGUF"
+
+
+def load(factory, path: str, **where):
+    try:
+        return factory.from_pretrained(**where, local_files_only=True)
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+        raise DemoError(f"--model {path}: transformers cannot load it: {error}") from error
+
+
+@torch.inference_mode()
+def find_head(model, path: str) -> Tensor:
+    """The LM head's weight [vocab, hidden], once it is sure that the model's logits are hidden @ weight.T."""
+    head = model.get_output_embeddings()
+    if head is None:
+        raise DemoError(f"--model {path}: the model has no LM head")
+    ids = torch.arange(8)[None] + 100
+    hidden = model.base_model(input_ids=ids).last_hidden_state
+    weight = head.weight.detach().float()
+    if not torch.allclose(hidden @ weight.T, model(input_ids=ids).logits, rtol=1e-3, atol=1e-3):
+        raise DemoError(
+            f"--model {path}: its logits are not hidden @ weight.T (a bias, a scale or a soft cap follows), "
+            "which is what this demo compares"
+        )
+    return weight

@@ -1,0 +1,48 @@
+"""A policy trained on the spot."""
+
+import torch
+from torch import Tensor
+
+from samebits.demo.language_model import LanguageModel, train
+from samebits.demo.text import Tokenizer, read_text
+
+kMaxVocab = 16384
+kPromptTokens = 12
+kMaxSeconds = 45.0  # of training, on slow machines
+
+
+class TrainedPolicy:
+    """The small model; prompts are passages of its text."""
+
+    def __init__(self, model: LanguageModel, tokenizer: Tokenizer, ids: Tensor):
+        self.model, self.tokenizer, self.ids = model, tokenizer, ids
+        self.head_weight = model.head_weight
+
+    def prompts(self, batch: int, generator) -> Tensor:
+        starts = torch.randint(self.ids.numel() - kPromptTokens, (batch, 1), generator=generator)
+        return self.ids[starts + torch.arange(kPromptTokens)]
+
+    def advance(self, ids: Tensor, state) -> tuple[Tensor, Tensor]:
+        hidden, state = self.model(ids, state)
+        return hidden[:, -1], state
+
+    def decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+
+def train_policy(options, generator, stages) -> tuple[TrainedPolicy, str]:
+    """The policy, and words for what it is."""
+    text, source = read_text(options.text)
+    tokenizer = Tokenizer(text, kMaxVocab)
+    ids = torch.tensor(tokenizer.encode(text))
+    model = LanguageModel(tokenizer.vocab, options.hidden)
+    with stages.stage("training a language model", options.steps) as tick:
+        train(
+            model,
+            ids,
+            steps=options.steps,
+            max_seconds=kMaxSeconds,
+            generator=generator,
+            progress=lambda loss: tick(note=f"loss {loss:.2f}"),
+        )
+    return TrainedPolicy(model, tokenizer, ids), f"GRU trained on {source}"
