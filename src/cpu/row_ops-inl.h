@@ -79,7 +79,8 @@ HWY_INLINE hn::Mask<D> EitherIsNan(D d, V a, V b) {
   else
     return hn::Mask<D>{_mm512_cmp_pd_mask(a.raw, b.raw, _CMP_UNORD_Q)};
 #else
-  return hn::Or(hn::Ne(a, a), hn::Ne(b, b));
+  // Not Ne: that is an ordered comparison on x86, false for NaN.
+  return hn::Not(hn::And(hn::Eq(a, a), hn::Eq(b, b)));
 #endif
 }
 
