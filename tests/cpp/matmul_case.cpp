@@ -1,0 +1,127 @@
+#include "matmul_case.h"
+
+#include <cstring>
+
+#include "logp_case.h"
+#include "ref/matmul.h"
+#include "strided.h"
+
+namespace samebits::test {
+
+Matrix::Matrix(const Values& dense, std::int64_t rows, std::int64_t columns, Lay lay)
+    : dtype_(dense.dtype),
+      rows_(rows),
+      columns_(columns),
+      row_stride_(columns),
+      column_stride_(1),
+      first_(0) {
+  const std::int64_t size = dtype_size(dtype_);
+  switch (lay) {
+    case Lay::kDense: break;
+    case Lay::kTransposed:
+      row_stride_ = 1;
+      column_stride_ = rows;
+      break;
+    case Lay::kPadded: row_stride_ = columns + 5; break;
+    case Lay::kReversed:
+      row_stride_ = -columns;
+      column_stride_ = -1;
+      first_ = rows * columns > 0 ? rows * columns - 1 : 0;
+      break;
+    case Lay::kSparse:
+      row_stride_ = 3 * columns;
+      column_stride_ = 3;
+      break;
+    case Lay::kUnaligned: first_ = 1; break;
+    case Lay::kEqualRows: row_stride_ = 0; break;
+  }
+  storage_.assign(static_cast<std::size_t>((rows + 1) * (3 * columns + 6) * size) + 64, kFill);
+  const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
+  first_ = first_ * size + static_cast<std::int64_t>((64 - address % 64) % 64);
+  for (std::int64_t i = rows; i-- > 0;)  // of equal rows the first one stays
+    for (std::int64_t j = 0; j < columns; ++j)
+      std::memcpy(storage_.data() + first_ + (i * row_stride_ + j * column_stride_) * size,
+                  dense.bytes.data() + (i * columns + j) * size, static_cast<std::size_t>(size));
+}
+
+ConstTensorView Matrix::view() const {
+  return {storage_.data() + first_, dtype_, {rows_, columns_}, {row_stride_, column_stride_}};
+}
+
+ConstTensorView Matrix::transposed() const {
+  return {storage_.data() + first_, dtype_, {columns_, rows_}, {column_stride_, row_stride_}};
+}
+
+Values Matrix::dense() const {
+  const std::int64_t size = dtype_size(dtype_);
+  Values values(dtype_, rows_ * columns_);
+  for (std::int64_t i = 0; i < rows_; ++i)
+    for (std::int64_t j = 0; j < columns_; ++j)
+      std::memcpy(values.bytes.data() + (i * columns_ + j) * size,
+                  storage_.data() + first_ + (i * row_stride_ + j * column_stride_) * size,
+                  static_cast<std::size_t>(size));
+  return values;
+}
+
+Values random_elements(Rng& rng, DType dtype, std::int64_t count) {
+  Values values(dtype, count);
+  const int family = static_cast<int>(rng.below(5));
+  for (std::int64_t i = 0; i < count; ++i) {
+    switch (family) {
+      case 0: set_element(values, i, rng.normal()); break;
+      case 1: set_element(values, i, static_cast<double>(rng.between(-3, 3))); break;
+      case 2: set_element(values, i, std::ldexp(rng.normal(), static_cast<int>(rng.between(-70, 60)))); break;
+      case 3:
+        set_element(values, i, std::ldexp(rng.normal(), static_cast<int>(rng.between(-140, -60))));
+        break;
+      default:
+        set_element(values, i, rng.normal());
+        if (rng.chance(40)) set_element(values, i, rng.pick<double>({INFINITY, -INFINITY, NAN, -0.0, 0.0}));
+    }
+  }
+  return values;
+}
+
+Values normal_elements(Rng& rng, DType dtype, std::int64_t count) {
+  Values values(dtype, count);
+  for (std::int64_t i = 0; i < count; ++i) set_element(values, i, rng.normal());
+  return values;
+}
+
+MatmulOptions fma_by_name() {
+  MatmulOptions options;
+  options.contract = "fma";
+  return options;
+}
+
+Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
+               const std::string& backend, int threads) {
+  Placement placement;
+  placement.gap = 3;
+  placement.offset = 1;
+  Strided out(out_dtype, {a.shape[0]}, b.shape[1], placement);
+  ExecContext context;
+  context.backend = backend;
+  context.threads = threads;
+  matmul(a, b, out.view(), fma_by_name(), context);
+  EXPECT_TRUE(out.gaps_are_untouched()) << "wrote between the rows of out";
+  return out.gather();
+}
+
+Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype) {
+  Values out(out_dtype, a.shape[0] * b.shape[1]);
+  core::MatmulProblem problem;
+  problem.rows = a.shape[0];
+  problem.columns = b.shape[1];
+  problem.depth = a.shape[1];
+  problem.dtype = a.dtype;
+  problem.out_dtype = out_dtype;
+  problem.a = {a.data, a.strides[0], a.strides[1]};
+  problem.b = {b.data, b.strides[0], b.strides[1]};
+  problem.out = out.bytes.data();
+  problem.out_row_stride = problem.columns;
+  ref::matmul(problem);
+  return out;
+}
+
+}  // namespace samebits::test

@@ -1,0 +1,60 @@
+// Products for the tests: matrices laid out in any way, the public call, and the scalar twin's answer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <samebits/samebits.h>
+
+#include "bits.h"
+#include "rng.h"
+
+namespace samebits::test {
+
+// How a matrix lies in memory. Nothing here may change a bit.
+enum class Lay {
+  kDense,       // row-major
+  kTransposed,  // column-major
+  kPadded,      // row-major with a gap behind each row
+  kReversed,    // row-major, both axes backwards
+  kSparse,      // every third element of a row-major buffer
+  kUnaligned,   // row-major, one element behind a 64-byte boundary
+  kEqualRows,   // one row, stride 0: the rows are taken to be equal
+};
+inline constexpr Lay kLays[] = {Lay::kDense,  Lay::kTransposed, Lay::kPadded,   Lay::kReversed,
+                                Lay::kSparse, Lay::kUnaligned,  Lay::kEqualRows};
+
+// A matrix, its memory, and a view of it.
+class Matrix {
+ public:
+  // `dense` is [rows, columns] in row-major order.
+  Matrix(const Values& dense, std::int64_t rows, std::int64_t columns, Lay lay = Lay::kDense);
+
+  ConstTensorView view() const;
+  // The view with its axes exchanged.
+  ConstTensorView transposed() const;
+  // What the view shows; differs from what was passed for kEqualRows.
+  Values dense() const;
+
+ private:
+  DType dtype_;
+  std::int64_t rows_, columns_, row_stride_, column_stride_, first_;
+  std::vector<std::byte> storage_;
+};
+
+// Elements by a family picked at random: normal, integers, wide exponents, with or without NaN, infinities,
+// zeros of both signs, subnormals.
+Values random_elements(Rng& rng, DType dtype, std::int64_t count);
+// Normal elements only.
+Values normal_elements(Rng& rng, DType dtype, std::int64_t count);
+
+// Contract to ask for by dtype: 16-bit operands run under fma by name only.
+MatmulOptions fma_by_name();
+
+// The public call. Fails the running test when it writes outside of `out`.
+Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
+               const std::string& backend, int threads);
+// The scalar twin.
+Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype);
+
+}  // namespace samebits::test
