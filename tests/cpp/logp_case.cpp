@@ -1,5 +1,6 @@
 #include "logp_case.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "order/number.h"
@@ -96,7 +97,7 @@ LogpResult twin(const LogpCase& c) {
   problem.binary64 = c.binary64();
   problem.logits = input(c.logits, c.rows, c.columns);
   Values ids(DType::kInt64, c.rows);
-  std::memcpy(ids.bytes.data(), c.targets.data(), ids.bytes.size());
+  std::copy(c.targets.begin(), c.targets.end(), ids.as<std::int64_t>());
   problem.targets = input(ids, c.rows);
   problem.row_temperature = input(c.row_temperature, c.rows);
   problem.temperature = c.temperature;

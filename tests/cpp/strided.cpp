@@ -48,16 +48,14 @@ std::int64_t Strided::byte_of(std::int64_t row) const {
 
 void Strided::scatter(const Values& dense) {
   for (std::int64_t row = 0; row < rows_; ++row)
-    std::memcpy(storage_.data() + byte_of(row), dense.bytes.data() + row * row_bytes_,
-                static_cast<std::size_t>(row_bytes_));
+    std::copy_n(dense.bytes.data() + row * row_bytes_, row_bytes_, storage_.data() + byte_of(row));
   snapshot_ = storage_;
 }
 
 Values Strided::gather() const {
   Values dense(dtype_, rows_ * row_bytes_ / dtype_size(dtype_));
   for (std::int64_t row = 0; row < rows_; ++row)
-    std::memcpy(dense.bytes.data() + row * row_bytes_, storage_.data() + byte_of(row),
-                static_cast<std::size_t>(row_bytes_));
+    std::copy_n(storage_.data() + byte_of(row), row_bytes_, dense.bytes.data() + row * row_bytes_);
   return dense;
 }
 
