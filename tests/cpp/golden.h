@@ -1,0 +1,25 @@
+// Golden vectors of row.v1 and row64.v1: inputs from Rng, outputs recorded as hex by tools/record_golden.cpp.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "logp_case.h"
+
+namespace samebits::test {
+
+struct GoldenCase {
+  std::string name;
+  LogpCase logp_case;
+
+  const char* contract() const { return logp_case.binary64() ? "row64.v1" : "row.v1"; }
+};
+
+// Every case of both contracts. A change here needs a new recording.
+std::vector<GoldenCase> golden_cases();
+
+// What is recorded of a result: all outputs, and of the gradient a digest and four columns of each row.
+nlohmann::ordered_json golden_record(const GoldenCase& golden, const LogpResult& result);
+
+}  // namespace samebits::test
