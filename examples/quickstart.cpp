@@ -1,6 +1,7 @@
 #include <cstdio>
-#include <samebits/samebits.h>
 #include <vector>
+
+#include <samebits/samebits.h>
 
 int main() {
   const std::int64_t rows = 2, vocab = 5;

@@ -21,7 +21,7 @@ def bad_symbols(library: Path) -> list[str]:
 
 
 def problems(root: Path, files: list[Path]) -> list[str]:
-    libraries = sorted(root.glob("build/release/python/samebits/libsamebits_torch*.so"))
+    libraries = sorted(root.glob("build/*/python/samebits/libsamebits_torch*.so"))
     return [f"{lib.relative_to(root)}: {symbol}" for lib in libraries for symbol in bad_symbols(lib)]
 
 
