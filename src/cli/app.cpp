@@ -36,6 +36,8 @@ int run(int argc, char** argv) {
   add_info(app, status);
   add_logp(app, status);
   add_audit(app, status);
+  add_selftest(app, status);
+  add_bench(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {

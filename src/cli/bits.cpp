@@ -47,11 +47,17 @@ std::int64_t count_differences(std::span<const std::byte> a, std::span<const std
   return count;
 }
 
-std::string value_text(std::span<const std::byte> value) {
-  char text[80];
-  std::snprintf(text, sizeof text, "%a (%0*llx)", as_double(value), static_cast<int>(2 * value.size()),
+std::string pattern_text(std::span<const std::byte> value) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%0*llx", static_cast<int>(2 * value.size()),
                 static_cast<unsigned long long>(load_bits(value)));
   return text;
+}
+
+std::string value_text(std::span<const std::byte> value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%a", as_double(value));
+  return text + (" (" + pattern_text(value) + ")");
 }
 
 std::string ulp_text(std::span<const std::byte> a, std::span<const std::byte> b) {

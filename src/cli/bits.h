@@ -10,7 +10,7 @@
 namespace samebits::cli {
 
 /// Index of the first element whose bits differ (signed zeros and NaN patterns included), or nothing.
-/// `element_bytes` is 4 or 8; both spans have the same size.
+/// Both spans have the same size.
 std::optional<std::int64_t> first_difference(std::span<const std::byte> a, std::span<const std::byte> b,
                                              std::size_t element_bytes);
 
@@ -20,6 +20,9 @@ std::int64_t count_differences(std::span<const std::byte> a, std::span<const std
 
 /// "-0x1.8p+1 (c0400000)" of a float (4 bytes) or double (8 bytes).
 std::string value_text(std::span<const std::byte> value);
+
+/// "c0400000": the bits alone, of 2, 4 or 8 bytes.
+std::string pattern_text(std::span<const std::byte> value);
 
 /// "1 ulp", "37 ulp", or "not comparable" when one of them is a NaN.
 std::string ulp_text(std::span<const std::byte> a, std::span<const std::byte> b);

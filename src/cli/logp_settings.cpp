@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/cli_error.h"
+#include "cli/file_tensor.h"
 
 namespace samebits::cli {
 namespace {
@@ -105,6 +106,24 @@ RecordedMeaning meaning_from_provenance(const std::string& text, const std::stri
     }
   }
   return meaning;
+}
+
+RecordedLogits recorded_logits(const std::string& text, const std::string& source) {
+  const Json json = Json::parse(text, nullptr, false);
+  const Fields fields(json, source);
+  RecordedLogits logits;
+  logits.dtype = fields.word("dtype");
+  const Json& shape = fields.at("shape");
+  if (!shape.is_array() || shape.size() > kMaxFileRank)
+    fields.fail("shape", "is not a list of at most 32 extents");
+  for (const Json& extent : shape) {
+    if (!extent.is_number_unsigned() || extent.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
+      fields.fail("shape", "holds something that is no extent");
+    }
+    logits.shape.push_back(extent.get<std::int64_t>());
+  }
+  if (json.contains("digest")) logits.digest = fields.word("digest");
+  return logits;
 }
 
 }  // namespace samebits::cli

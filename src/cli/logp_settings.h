@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <samebits/logp.h>
 
@@ -31,6 +32,16 @@ struct RecordedMeaning {
 /// Reads a provenance. Throws CliError naming `source` and the field when the text is no provenance of a logp call, a
 /// field that decides bits is missing or has a value that is not allowed, or "semantics" has a field unknown here.
 RecordedMeaning meaning_from_provenance(const std::string& text, const std::string& source);
+
+/// What a record says about the logits it was made of.
+struct RecordedLogits {
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::optional<std::string> digest;
+};
+
+/// Reads {"dtype": ..., "shape": [...], "digest": ...}. Throws CliError naming `source` when it is anything else.
+RecordedLogits recorded_logits(const std::string& text, const std::string& source);
 
 /// "zero", "nan" or "raise"; throws CliError for another word.
 OnInvalid on_invalid_from_name(const std::string& name);

@@ -1,8 +1,7 @@
 #include "cli/record.h"
 
-#include <nlohmann/json.hpp>
-
 #include "cli/cli_error.h"
+#include "cli/logp_settings.h"
 
 namespace samebits::cli {
 
@@ -18,20 +17,14 @@ std::optional<std::string> recorded_digest(const std::map<std::string, std::stri
                                            const LogpJob& job) {
   const auto entry = metadata.find(record_key::kLogits);
   if (entry == metadata.end()) return std::nullopt;
-  const auto recorded = nlohmann::json::parse(entry->second, nullptr, false);
-  const auto actual = nlohmann::json::parse(job.logits_json());
-  if (!recorded.is_object()) throw CliError(std::string(record_key::kLogits) + ": is not a JSON object");
-  for (const char* field : {"dtype", "shape"}) {
-    if (recorded.contains(field) && recorded[field] != actual[field]) {
-      throw CliError(std::string("logits: have the ") + field + " " + actual[field].dump() +
-                     "; the record was made of " +
-                     shown(recorded[field].dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
-    }
+  const RecordedLogits recorded = recorded_logits(entry->second, record_key::kLogits);
+  const FileTensor& logits = job.inputs().logits;
+  if (recorded.dtype != element_type_name(logits.type) || recorded.shape != logits.shape) {
+    throw CliError("logits: are " + std::string(element_type_name(logits.type)) + " " +
+                   shape_text(logits.shape) + "; the record was made of " + shown(recorded.dtype) + " " +
+                   shape_text(recorded.shape));
   }
-  if (!recorded.contains("digest")) return std::nullopt;
-  if (!recorded["digest"].is_string())
-    throw CliError(std::string(record_key::kLogits) + ": digest is not a string");
-  return recorded["digest"].get<std::string>();
+  return recorded.digest;
 }
 
 }  // namespace samebits::cli
