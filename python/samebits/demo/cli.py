@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -39,7 +40,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--hidden", type=int, default=256, help="hidden size of the model trained (default 256)"
     )
     options = parser.parse_args(arguments)
-    batches, max_new = ("1,1,1,2,2,3,4,5", 24) if options.model else ("1," * 12 + "2,2,3,4,5,6,8,12,16", 64)
+    batches, max_new = ("1,1,2,3,5", 24) if options.model else ("1," * 12 + "2,2,3,4,5,6,8,12,16", 64)
     try:
         options.batches = [int(size) for size in (options.batches or batches).split(",")]
     except ValueError:
@@ -101,12 +102,12 @@ def run(options: argparse.Namespace) -> int:
             PlainHead(policy.head_weight, torch.float32, options.temperature),
             SamebitsHead(policy.head_weight, options.temperature),
         ]
-        with stages.stage("sampling, token by token", None) as tick:
-            recorded = rollout.sample(
-                policy, heads, options.batches, options.max_new, options.temperature, generator, tick
-            )
+        wanted = rollout.requests(options.batches, options.max_new, generator)
+        with stages.stage("sampling, token by token", sum(map(sum, wanted))) as tick:
+            draw = partial(heads[0].draw, generator=generator)
+            recorded = rollout.sample(policy, heads, wanted, draw, generator, tick)
         by_head = {}
-        with stages.stage("recomputing as a trainer", len(heads) * len(trainer.kPasses)) as tick:
+        with stages.stage("recomputing as a trainer", len(heads) * len(trainer.PASSES)) as tick:
             for head in heads:
                 by_head[head.name] = trainer.recompute(head, recorded, generator, tick)
 
@@ -124,7 +125,7 @@ def run(options: argparse.Namespace) -> int:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "samebits": samebits.__version__,
-        "starts_from": report.kShared,
+        "starts_from": report.SHARED,
         "heads": findings,
         "seconds": round(time.monotonic() - started, 1),
     }

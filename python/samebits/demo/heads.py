@@ -31,6 +31,11 @@ class PlainHead:
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden.to(self.weight.dtype) @ self.weight.T
 
+    def draw(self, hidden: Tensor, generator) -> Tensor:
+        """One token for each row. Which tokens are drawn is not what this is about: any would do."""
+        probabilities = torch.softmax(self.logits(hidden).float() / self.temperature, -1)
+        return torch.multinomial(probabilities, 1, generator=generator)[:, 0]
+
     def rollout_logp(self, hidden: Tensor, targets: Tensor) -> Tensor:
         logits = self.logits(hidden).float() / self.temperature
         return pick(torch.log_softmax(logits, -1), targets)

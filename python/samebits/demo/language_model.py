@@ -39,10 +39,9 @@ def train(model: LanguageModel, ids: Tensor, *, steps: int, max_seconds: float, 
     started, recent = time.monotonic(), []
     model.train()
     for step in range(steps):
-        done = max(step / steps, (time.monotonic() - started) / max_seconds)
-        if done >= 1:
+        if time.monotonic() - started > max_seconds:
             break
-        optimizer.param_groups[0]["lr"] = rate * min(1.0, (step + 1) / 20) * (1 - 0.95 * done)
+        optimizer.param_groups[0]["lr"] = rate * min(1.0, (step + 1) / 20) * (1 - 0.95 * step / steps)
         starts = torch.randint(ids.numel() - length, (batch, 1), generator=generator)
         chunk = ids[starts + window]
         hidden, _ = model(chunk[:, :-1])

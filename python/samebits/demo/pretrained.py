@@ -1,5 +1,7 @@
 """A policy from a Hugging Face causal LM folder, or from a GGUF file."""
 
+import inspect
+import os
 from pathlib import Path
 
 import torch
@@ -8,8 +10,8 @@ from torch import Tensor
 from samebits.demo.errors import DemoError, need
 from samebits.demo.text import read_text
 
-kPromptTokens = 16
-kPip = "transformers gguf accelerate"
+PROMPT_TOKENS = 16
+PIP = "transformers gguf accelerate"
 
 
 class PretrainedPolicy:
@@ -23,27 +25,32 @@ class PretrainedPolicy:
             raise DemoError(f"--model {path}: no config.json in this folder; a GGUF file is named itself")
         if location.is_file() and not is_gguf(location):
             raise DemoError(f"--model {path}: not a GGUF file, nor a Hugging Face folder")
-        transformers = need("transformers", kPip, "--model")
+        os.environ.setdefault("TQDM_DISABLE", "1")  # the progress bar here is ours
+        transformers = need("transformers", PIP, "--model")
         where = {"pretrained_model_name_or_path": str(location)}
         if location.is_file():
-            need("gguf", kPip, "--model with a GGUF file")
-            need("accelerate", kPip, "--model with a GGUF file")
+            need("gguf", PIP, "--model with a GGUF file")
+            need("accelerate", PIP, "--model with a GGUF file")
             where = {"pretrained_model_name_or_path": str(location.parent), "gguf_file": location.name}
         transformers.utils.logging.disable_progress_bar()
         with stages.stage(f"loading {location.name}", None):
             self.tokenizer = load(transformers.AutoTokenizer, path, **where)
             self.model = load(transformers.AutoModelForCausalLM, path, dtype=torch.float32, **where).eval()
+        arguments = inspect.signature(self.model.base_model.forward).parameters
+        self.cache = (
+            "cache" if "cache" in arguments else "past_key_values"
+        )  # its name before transformers 5.24
         self.name = location.stem if location.is_file() else location.name
         self.head_weight = find_head(self.model, path)
         self.ids = torch.tensor(self.tokenizer(read_text(None)[0])["input_ids"])
 
     def prompts(self, batch: int, generator) -> Tensor:
-        starts = torch.randint(self.ids.numel() - kPromptTokens, (batch, 1), generator=generator)
-        return self.ids[starts + torch.arange(kPromptTokens)]
+        starts = torch.randint(self.ids.numel() - PROMPT_TOKENS, (batch, 1), generator=generator)
+        return self.ids[starts + torch.arange(PROMPT_TOKENS)]
 
     def advance(self, ids: Tensor, state) -> tuple[Tensor, object]:
-        result = self.model.base_model(input_ids=ids, past_key_values=state, use_cache=True)
-        return result.last_hidden_state[:, -1], result.past_key_values
+        result = self.model.base_model(input_ids=ids, use_cache=True, **{self.cache: state})
+        return result.last_hidden_state[:, -1], result[self.cache]
 
     def decode(self, ids: list[int]) -> str:
         return self.tokenizer.decode(ids)

@@ -6,9 +6,9 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from samebits.demo.trainer import Comparison, kPasses
+from samebits.demo.trainer import PASSES, Comparison
 
-kShared = (
+SHARED = (
     "Both sides start from the hidden states recorded at rollout: the layers below the LM head are not "
     "samebits', and may differ too. Each LM head is compared with itself, bit for bit. The ratio is "
     "exp(trainer - rollout) before any update, so it ought to be exactly 1."
@@ -56,7 +56,7 @@ def print_table(console: Console, heads: list[dict], tokens: int, formulas: dict
     table.add_column("the trainer recomputes")
     for head in heads:
         table.add_column(head["head"], justify="right", header_style="bold cyan")
-    for at, layout in enumerate(kPasses):
+    for at, layout in enumerate(PASSES):
         passes = [head["passes"][at] for head in heads]
         table.add_row(layout, *(cell(p["differing"], p["largest_ratio_error"]) for p in passes))
     table.add_section()
@@ -68,4 +68,4 @@ def print_table(console: Console, heads: list[dict], tokens: int, formulas: dict
         "[dim]Trainer's formula: " + "; ".join(f"{k}: {v}" for k, v in formulas.items()) + ".",
         soft_wrap=False,
     )
-    console.print(f"[dim]{kShared}")
+    console.print(f"[dim]{SHARED}")

@@ -34,47 +34,39 @@ class Rollout:
     example: tuple[str, str]  # one prompt and what followed it
 
 
+def requests(waves: list[int], max_new: int, generator) -> list[list[int]]:
+    """For each wave of so many sequences, how many tokens each of them will have: max_new / 2 to max_new."""
+    return [torch.randint(max_new // 2, max_new + 1, (wave,), generator=generator).tolist() for wave in waves]
+
+
 @torch.inference_mode()
-def sample(
-    policy: Policy, heads: list[Head], waves: list[int], max_new: int, temperature: float, generator, tick
-):
-    """Serves requests in waves of so many sequences. Lengths vary, so a wave's live batch shrinks."""
-    parts: list[list[tuple]] = []  # per sequence: (hidden, token, {head: logp}) of each step
-    example = ("", "")
-    for batch in waves:
-        prompts = policy.prompts(batch, generator)
-        wanted = torch.randint(max_new // 2, max_new + 1, (batch,), generator=generator).tolist()
-        sequences: list[list[tuple]] = [[] for _ in range(batch)]
+def sample(policy: Policy, heads: list[Head], wanted: list[list[int]], draw, generator, tick) -> Rollout:
+    """Serves the waves in turn; the live batch shrinks as sequences end. `draw` picks each row's token."""
+    sequences: list[list[tuple]] = []  # of each sequence: (hidden, token, {head: logp}) of each step
+    for lengths in wanted:
+        prompts = policy.prompts(len(lengths), generator)
+        wave: list[list[tuple]] = [[] for _ in lengths]
         hidden, state = policy.advance(prompts, None)
-        for step in range(max(wanted)):
-            live = [row for row in range(batch) if step < wanted[row]]
+        for step in range(max(lengths)):
+            live = [row for row, length in enumerate(lengths) if step < length]
             read = hidden[live]
-            tokens = draw(read, policy.head_weight, temperature, generator)
+            tokens = draw(read)
             scores = {head.name: head.rollout_logp(read, tokens) for head in heads}
             for at, row in enumerate(live):
-                sequences[row].append(
-                    (read[at], tokens[at], {name: logp[at] for name, logp in scores.items()})
-                )
-            following = torch.zeros(batch, dtype=torch.int64)
-            following[live] = tokens
+                wave[row].append((read[at], tokens[at], {name: logp[at] for name, logp in scores.items()}))
             tick(len(live))
-            if step + 1 < max(wanted):
+            following = torch.zeros(len(lengths), dtype=torch.int64)
+            following[live] = tokens
+            if step + 1 < max(lengths):
                 hidden, state = policy.advance(following[:, None], state)
-        parts.extend(sequences)
-        longest = max(range(batch), key=lambda row: wanted[row])
-        response = [int(token) for _, token, _ in sequences[longest]]
-        example = (policy.decode(prompts[longest].tolist()), policy.decode(response))
-    steps = [step for sequence in parts for step in sequence]
+        sequences += wave
+    longest = max(range(len(wave)), key=lambda row: len(wave[row]))
+    response = [int(token) for _, token, _ in wave[longest]]
+    steps = [step for sequence in sequences for step in sequence]
     return Rollout(
         hidden=torch.stack([hidden for hidden, _, _ in steps]),
         targets=torch.stack([token for _, token, _ in steps]),
-        lengths=[len(sequence) for sequence in parts],
+        lengths=[len(sequence) for sequence in sequences],
         logp={head.name: torch.stack([logp[head.name] for _, _, logp in steps]) for head in heads},
-        example=example,
+        example=(policy.decode(prompts[longest].tolist()), policy.decode(response)),
     )
-
-
-def draw(hidden: Tensor, weight: Tensor, temperature: float, generator) -> Tensor:
-    """One token for each row, by plain PyTorch: which tokens are drawn is not what this is about."""
-    probabilities = torch.softmax(hidden @ weight.T / temperature, -1)
-    return torch.multinomial(probabilities, 1, generator=generator)[:, 0]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from samebits.demo.errors import DemoError
 
-kMinCharacters = 20_000
-kPiece = re.compile(r" ?[^\W\d_]+| ?\d| ?[^\w\s]| ?_|\s+(?!\S)|\s+")
-kBytes = 256  # ids 0..255 are single bytes, for whatever the vocabulary lacks
+MIN_CHARACTERS = 20_000
+PIECE = re.compile(r" ?[^\W\d_]+| ?\d| ?[^\w\s]| ?_|\s+(?!\S)|\s+")
+BYTES = 256  # ids 0..255 are single bytes, for whatever the vocabulary lacks
 
 
 def read_text(path: str | None) -> tuple[str, str]:
@@ -27,8 +27,8 @@ def read_text(path: str | None) -> tuple[str, str]:
         raise DemoError(f"--text {path}: not UTF-8 (byte {error.start})") from None
     except OSError as error:
         raise DemoError(f"--text {path}: {error.strerror}") from None
-    if len(text) < kMinCharacters:
-        raise DemoError(f"--text {path}: {len(text):,} characters; at least {kMinCharacters:,} are needed")
+    if len(text) < MIN_CHARACTERS:
+        raise DemoError(f"--text {path}: {len(text):,} characters; at least {MIN_CHARACTERS:,} are needed")
     return text, path
 
 
@@ -36,10 +36,10 @@ class Tokenizer:
     """Frequent words and signs, each with its leading space, have an id; all else is spelled in bytes."""
 
     def __init__(self, text: str, max_vocab: int):
-        counts = Counter(kPiece.findall(text))
-        frequent = [piece for piece, _ in counts.most_common(max_vocab - kBytes)]
-        self.pieces = [bytes([byte]) for byte in range(kBytes)] + [piece.encode() for piece in frequent]
-        self.ids = {piece: kBytes + index for index, piece in enumerate(frequent)}
+        counts = Counter(PIECE.findall(text))
+        frequent = [piece for piece, _ in counts.most_common(max_vocab - BYTES)]
+        self.pieces = [bytes([byte]) for byte in range(BYTES)] + [piece.encode() for piece in frequent]
+        self.ids = {piece: BYTES + index for index, piece in enumerate(frequent)}
 
     @property
     def vocab(self) -> int:
@@ -47,7 +47,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = []
-        for piece in kPiece.findall(text):
+        for piece in PIECE.findall(text):
             known = self.ids.get(piece)
             ids.extend(piece.encode() if known is None else [known])
         return ids

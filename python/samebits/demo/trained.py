@@ -6,9 +6,9 @@ from torch import Tensor
 from samebits.demo.language_model import LanguageModel, train
 from samebits.demo.text import Tokenizer, read_text
 
-kMaxVocab = 16384
-kPromptTokens = 12
-kMaxSeconds = 45.0  # of training, on slow machines
+MAX_VOCAB = 16384
+PROMPT_TOKENS = 12
+MAX_SECONDS = 45.0  # of training, on slow machines
 
 
 class TrainedPolicy:
@@ -19,8 +19,8 @@ class TrainedPolicy:
         self.head_weight = model.head_weight
 
     def prompts(self, batch: int, generator) -> Tensor:
-        starts = torch.randint(self.ids.numel() - kPromptTokens, (batch, 1), generator=generator)
-        return self.ids[starts + torch.arange(kPromptTokens)]
+        starts = torch.randint(self.ids.numel() - PROMPT_TOKENS, (batch, 1), generator=generator)
+        return self.ids[starts + torch.arange(PROMPT_TOKENS)]
 
     def advance(self, ids: Tensor, state) -> tuple[Tensor, Tensor]:
         hidden, state = self.model(ids, state)
@@ -33,7 +33,7 @@ class TrainedPolicy:
 def train_policy(options, generator, stages) -> tuple[TrainedPolicy, str]:
     """The policy, and words for what it is."""
     text, source = read_text(options.text)
-    tokenizer = Tokenizer(text, kMaxVocab)
+    tokenizer = Tokenizer(text, MAX_VOCAB)
     ids = torch.tensor(tokenizer.encode(text))
     model = LanguageModel(tokenizer.vocab, options.hidden)
     with stages.stage("training a language model", options.steps) as tick:
@@ -41,7 +41,7 @@ def train_policy(options, generator, stages) -> tuple[TrainedPolicy, str]:
             model,
             ids,
             steps=options.steps,
-            max_seconds=kMaxSeconds,
+            max_seconds=MAX_SECONDS,
             generator=generator,
             progress=lambda loss: tick(note=f"loss {loss:.2f}"),
         )

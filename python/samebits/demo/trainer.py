@@ -69,24 +69,24 @@ def one_thread(score: Score, rollout: Rollout, generator) -> Tensor:
         torch.set_num_threads(threads)
 
 
-kLayouts = {
+LAYOUTS = {
     "one packed batch": packed,
     "single sequences": micro_batches,
     "shuffled": shuffled,
     "padded": padded,
     "one thread": one_thread,
 }
-kOwnFormula = "trainer's formula"
-kPasses = [*kLayouts, kOwnFormula]
+OWN_FORMULA = "trainer's formula"
+PASSES = [*LAYOUTS, OWN_FORMULA]
 
 
 @torch.inference_mode()
 def recompute(head: Head, rollout: Rollout, generator, tick) -> list[Comparison]:
     """All passes of one head."""
     results = []
-    for layout in kPasses:
-        batch = kLayouts.get(layout, packed)
-        score = head.trainer_logp if layout == kOwnFormula else head.rollout_logp
+    for layout in PASSES:
+        batch = LAYOUTS.get(layout, packed)
+        score = head.trainer_logp if layout == OWN_FORMULA else head.rollout_logp
         results.append(compare(head.name, layout, rollout.logp[head.name], batch(score, rollout, generator)))
         tick()
     return results
