@@ -40,7 +40,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--hidden", type=int, default=256, help="hidden size of the model trained (default 256)"
     )
     options = parser.parse_args(arguments)
-    batches, max_new = ("1,1,2,3,5", 24) if options.model else ("1," * 12 + "2,2,3,4,5,6,8,12,16", 64)
+    batches, max_new = ("1,1,2,3,5", 16) if options.model else ("1," * 12 + "2,2,3,4,5,6,8,12,16", 64)
     try:
         options.batches = [int(size) for size in (options.batches or batches).split(",")]
     except ValueError:

@@ -1,7 +1,6 @@
 """A policy from a Hugging Face causal LM folder, or from a GGUF file."""
 
 import inspect
-import os
 from pathlib import Path
 
 import torch
@@ -25,28 +24,27 @@ class PretrainedPolicy:
             raise DemoError(f"--model {path}: no config.json in this folder; a GGUF file is named itself")
         if location.is_file() and not is_gguf(location):
             raise DemoError(f"--model {path}: not a GGUF file, nor a Hugging Face folder")
-        os.environ.setdefault("TQDM_DISABLE", "1")  # the progress bar here is ours
         transformers = need("transformers", PIP, "--model")
         where = {"pretrained_model_name_or_path": str(location)}
         if location.is_file():
             need("gguf", PIP, "--model with a GGUF file")
             need("accelerate", PIP, "--model with a GGUF file")
             where = {"pretrained_model_name_or_path": str(location.parent), "gguf_file": location.name}
-        transformers.utils.logging.disable_progress_bar()
-        with stages.stage(f"loading {location.name}", None):
-            self.tokenizer = load(transformers.AutoTokenizer, path, **where)
-            self.model = load(transformers.AutoModelForCausalLM, path, dtype=torch.float32, **where).eval()
+        stages.say(f"loading {location.name}: a minute or so")
+        self.tokenizer = load(transformers.AutoTokenizer, path, **where)
+        self.model = load(transformers.AutoModelForCausalLM, path, dtype=torch.float32, **where).eval()
         arguments = inspect.signature(self.model.base_model.forward).parameters
-        self.cache = (
-            "cache" if "cache" in arguments else "past_key_values"
-        )  # its name before transformers 5.24
+        # transformers renamed the argument, and the field of the result with it.
+        self.cache = "cache" if "cache" in arguments else "past_key_values"
         self.name = location.stem if location.is_file() else location.name
         self.head_weight = find_head(self.model, path)
         self.ids = torch.tensor(self.tokenizer(read_text(None)[0])["input_ids"])
 
     def prompts(self, batch: int, generator) -> Tensor:
         starts = torch.randint(self.ids.numel() - PROMPT_TOKENS, (batch, 1), generator=generator)
-        return self.ids[starts + torch.arange(PROMPT_TOKENS)]
+        passages = self.ids[starts + torch.arange(PROMPT_TOKENS)]
+        begin = self.tokenizer.bos_token_id
+        return passages if begin is None else torch.cat([torch.full((batch, 1), begin), passages], 1)
 
     def advance(self, ids: Tensor, state) -> tuple[Tensor, object]:
         result = self.model.base_model(input_ids=ids, use_cache=True, **{self.cache: state})

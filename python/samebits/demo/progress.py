@@ -19,15 +19,18 @@ class Stages:
         self.progress = Progress(*columns, console=console)
 
     def __enter__(self):
-        self.progress.start()
-        return self
+        return self  # the bars start with the first stage: what is loaded before may show bars of its own
 
     def __exit__(self, *error):
         self.progress.stop()
 
+    def say(self, words: str) -> None:
+        self.progress.console.print(words, markup=False)
+
     @contextmanager
     def stage(self, name: str, total: int | None):
         """`tick(steps=1, note=None)` advances the bar; `total` None means that the length is not known."""
+        self.progress.start()
         task = self.progress.add_task(name, total=total, note="")
         done = 0
 
