@@ -7,19 +7,14 @@ raises (a saved statistic treated as a constant would make it silently wrong).
 """
 
 import torch
-from torch.autograd import forward_ad
 
+from . import _torch_private
 from ._errors import NotDifferentiableError
 
 _forward = torch.ops.samebits.logp_forward.default
 _backward = torch.ops.samebits.logp_backward.default
 
 _NEXT = 'they come with the feature "derivatives of every order"'
-
-
-def tracks_tangents() -> bool:
-    """True inside a forward-mode level, where a plain operator call would drop the tangent unsaid."""
-    return forward_ad._current_level >= 0
 
 
 class Logp(torch.autograd.Function):
@@ -91,7 +86,44 @@ class TransformableLogp(Logp):
         raise NotDifferentiableError(f"logp: vmap of a call that requires grad is not available yet; {_NEXT}")
 
 
-def logp(*inputs):
-    """Run the forward node; `inputs` are those of Logp.forward."""
-    node = Logp if torch.compiler.is_compiling() else TransformableLogp
-    return node.apply(*inputs)
+class PlainLogp(torch.autograd.Function):
+    """The same for ordinary training, where `setup_context` and six outputs would cost some 20 us more.
+
+    Statistics are saved on the node instead of being outputs of it.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, targets, row_temperature, rows, lse, entropy, options):
+        """Run the forward kernel; only what was asked for is an output."""
+        logp, lse_out, entropy_out, *statistics = Logp.forward(
+            logits, targets, row_temperature, rows, lse, entropy, options
+        )
+        ctx.options, ctx.asked = options, (lse, entropy)
+        ctx.save_for_backward(logits, targets, row_temperature, rows, *statistics)
+        ctx.set_materialize_grads(False)
+        if not lse and not entropy:
+            return logp
+        return (logp, *([lse_out] if lse else []), *([entropy_out] if entropy else []))
+
+    @staticmethod
+    def backward(ctx, grad_logp, *others):
+        """As Logp.backward, with the upstreams of outputs not asked for put back as missing."""
+        lse, entropy = ctx.asked
+        grad_lse = others[0] if lse else None
+        grad_entropy = others[-1] if entropy else None
+        return Logp.backward(ctx, grad_logp, grad_lse, grad_entropy)
+
+
+def logp(logits, targets, row_temperature, rows, lse, entropy, options):
+    """Run the forward node that fits the moment: (logp, lse, entropy), None for one not asked for."""
+    inputs = (logits, targets, row_temperature, rows, lse, entropy, options)
+    if torch.compiler.is_compiling():
+        results = Logp.apply(*inputs)
+    elif _torch_private.transforms_active():
+        results = TransformableLogp.apply(*inputs)
+    else:
+        results = PlainLogp.apply(*inputs)
+        if not lse and not entropy:
+            return results, None, None
+        return results[0], results[1] if lse else None, results[-1] if entropy else None
+    return results[0], results[1] if lse else None, results[2] if entropy else None

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from . import _autograd, _checks
+from . import _checks, _torch_private
 from ._errors import NotDifferentiableError, raise_clearly
 from ._logp import LogpResult, _check_out, check_options, is_binary64, pack, split_temperature, write_out
 
@@ -14,10 +14,10 @@ _linear_logp = torch.ops.samebits.linear_logp_forward.default
 
 
 def _refuse_gradients(function: str, names: tuple[str, ...], *operands) -> None:
-    if not torch.is_grad_enabled() and not _autograd.tracks_tangents():
+    if not torch.is_grad_enabled() and not _torch_private.tangents_active():
         return
     for argument, value in zip(names, operands, strict=True):
-        if isinstance(value, Tensor) and (value.requires_grad or _autograd.tracks_tangents()):
+        if isinstance(value, Tensor) and (value.requires_grad or _torch_private.tangents_active()):
             raise NotDifferentiableError(
                 f"{function}: {argument} requires grad, and gradients of {function} come with the feature "
                 f'"the fused LM head"; until then call it under torch.no_grad() or pass {argument}.detach()'

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from . import _autograd, _checks
+from . import _autograd, _checks, _torch_private
 from ._errors import raise_clearly
 
 _logp = torch.ops.samebits.logp.default
@@ -169,7 +169,10 @@ def logp(
             and not return_lse and not return_entropy
         ):  # fmt: skip
             row_temperature, options = None, None
-            if not (logits.requires_grad and torch.is_grad_enabled()) and not _autograd.tracks_tangents():
+            if (
+                not (logits.requires_grad and torch.is_grad_enabled())
+                and not _torch_private.tangents_active()
+            ):
                 return _logp(logits, targets)
         else:
             check_options(ignore_index, on_invalid, vocab_size, backend)
@@ -179,7 +182,10 @@ def logp(
             if out is not None:
                 _checks.logp(logits, targets, row_temperature, rows)
                 _check_out(out, logits, targets, row_temperature, rows, precision)
-            if not (logits.requires_grad and torch.is_grad_enabled()) and not _autograd.tracks_tangents():
+            if (
+                not (logits.requires_grad and torch.is_grad_enabled())
+                and not _torch_private.tangents_active()
+            ):
                 if not return_lse and not return_entropy:
                     if out is None:
                         return _logp(logits, targets, row_temperature, rows, *options)

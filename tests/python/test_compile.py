@@ -1,0 +1,90 @@
+"""torch.compile(fullgraph=True) of everything public, with the bits of eager."""
+
+import pytest
+import torch
+
+import samebits as sb
+from support import assert_same_bits
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    """No compiled code of another test."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def everything(logits, targets):
+    """All three outputs at a temperature."""
+    return sb.logp(logits, targets, temperature=0.7, return_lse=True, return_entropy=True)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_forward_and_backward_have_no_graph_break_for_any_number_of_rows(backend):
+    compiled = torch.compile(everything, fullgraph=True, dynamic=True, backend=backend)
+    for rows in range(1, 10):
+        logits, targets = torch.randn(rows, 300), torch.randint(-1, 301, (rows,))
+        upstream = tuple(torch.randn(3, rows))
+        results = []
+        for function in (everything, compiled):
+            leaf = logits.clone().requires_grad_()
+            values = function(leaf, targets)
+            results.append((*values, *torch.autograd.grad(values, leaf, upstream)))
+        for eager, other in zip(*results, strict=True):
+            assert_same_bits(other, eager, f"{rows} rows")
+
+
+def test_a_loss_around_it_compiles():
+    def loss(logits, targets):
+        values = everything(logits, targets)
+        return (values.logp * 2 + values.lse - values.entropy).sum()
+
+    logits, targets = torch.randn(5, 300), torch.arange(5)
+    gradients = []
+    for function in (loss, torch.compile(loss, fullgraph=True, backend="aot_eager")):
+        leaf = logits.clone().requires_grad_()
+        function(leaf, targets).backward()
+        gradients.append(leaf.grad)
+    assert_same_bits(gradients[1], gradients[0])
+
+
+def test_logp_alone_recompiles_for_nothing_when_rows_vary():
+    compiled = torch.compile(lambda x, t: sb.logp(x, t), fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows in range(1, 10):
+        logits, targets = torch.randn(rows, 300), torch.randint(0, 300, (rows,))
+        assert_same_bits(compiled(logits, targets), sb.logp(logits, targets))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_buffers_and_rows_compile(grad):
+    def call(logits, targets, rows, out):
+        return sb.logp(logits, targets, rows=rows, out=out)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    logits, targets = torch.randn(6, 200, requires_grad=grad), torch.arange(6)
+    rows = torch.tensor([1, 4, 4, 7])
+    eager = call(logits, targets, rows, torch.full((6,), 7.0))
+    out = torch.full((6,), 7.0)
+    returned = compiled(logits, targets, rows, out)
+    assert_same_bits(out, eager)
+    assert_same_bits(returned, eager)
+
+
+def test_products_compile():
+    def call(hidden, weight, bias, targets):
+        head = sb.linear_logp(hidden, weight, targets, bias=bias)
+        return head, sb.logp(sb.linear(hidden, weight, bias), targets)
+
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    inputs = torch.randn(5, 8), torch.randn(40, 8), torch.randn(40), torch.arange(5)
+    for fused in compiled(*inputs):
+        assert_same_bits(fused, call(*inputs)[0])
+
+
+def test_an_error_inside_compiled_code_still_names_the_argument():
+    compiled = torch.compile(
+        lambda x, t: sb.logp(x, t, on_invalid="raise"), fullgraph=True, backend="aot_eager"
+    )
+    with pytest.raises((ValueError, RuntimeError), match=r"targets: has id 9 at row 1"):
+        compiled(torch.randn(2, 9), torch.tensor([1, 9]))

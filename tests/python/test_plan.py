@@ -1,0 +1,113 @@
+"""plan, provenance, require_same and backends."""
+
+import copy
+import json
+
+import pytest
+import torch
+
+import samebits as sb
+
+LOGITS, TARGETS = torch.zeros(4, 50), torch.zeros(4, dtype=torch.long)
+
+
+def test_a_plan_names_contract_level_backend_and_kernels():
+    plan = sb.plan("logp", LOGITS.bfloat16(), TARGETS, temperature=0.7, backend="scalar")
+    assert plan.can_run and plan.op == "logp" and plan.contract == "row.v1" and plan.level == "cross_device"
+    assert plan.backend == "scalar" and plan.kernels == ("logp_forward/scalar", "logp_backward/scalar")
+    assert plan.provenance["dtype"] == "bfloat16" and plan.provenance["samebits"] == sb.__version__
+    assert plan.provenance["semantics"] == {
+        "temperature": float(torch.tensor(0.7)), "vocab_size": 50, "rows": False, "keep_unselected": False,
+        "ignore_index": None, "on_invalid": "zero",
+    }  # fmt: skip
+
+
+def test_contracts_follow_the_dtype():
+    assert sb.plan("logp", dtype=torch.float64).contract == "row64.v1"
+    assert sb.plan("logp", LOGITS, precision="fp64").contract == "row64.v1"
+    assert sb.plan("matmul", LOGITS, LOGITS.t()).contract == "fma.v1"
+    assert sb.plan("linear_logp", LOGITS, LOGITS, TARGETS).contract == "fma.v1+row.v1"
+    assert sb.plan("linear_logp", dtype=torch.float64).contract == "fma64.v1+row64.v1"
+    assert sb.plan("matmul", dtype=torch.bfloat16, contract="fma").contract == "fma.v1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"op": "matmul", "dtype": torch.bfloat16}, 'contract="fma"'),
+        ({"op": "logp", "device": "cuda"}, "device: is cuda, and this build has no CUDA library"),
+        ({"op": "logp", "backend": "abacus"}, "backend: is 'abacus'; may be"),
+        ({"op": "logp", "temperature": 0.0}, "temperature: is 0"),
+        ({"op": "logp", "vocab_size": 0}, "vocab_size: is 0; may be 1 to"),
+        ({"op": "conv"}, "op: is 'conv'; may be 'logp', 'linear_logp' or 'matmul'"),
+        ({"op": "matmul", "contract": "tc16"}, "contract: is 'tc16' with float32 operands"),
+    ],
+    ids=lambda value: value["op"] if isinstance(value, dict) else None,
+)
+def test_a_plan_that_cannot_run_says_why(arguments, reason):
+    plan = sb.plan(arguments.pop("op"), **arguments)
+    assert not plan.can_run and any(reason in refusal for refusal in plan.refusals), plan.refusals
+
+
+def test_all_reasons_are_given_at_once():
+    plan = sb.plan("matmul", dtype=torch.float16, device="cuda")
+    assert len(plan.refusals) == 2
+
+
+def test_a_plan_and_the_call_agree():
+    for dtype in (torch.float32, torch.bfloat16):
+        operands = LOGITS.to(dtype), LOGITS.t().to(dtype)
+        for contract in ("auto", "fma", "tc16"):
+            plan = sb.plan("matmul", *operands, contract=contract)
+            try:
+                sb.matmul(*operands, contract=contract)
+                ran = True
+            except (ValueError, RuntimeError) as error:
+                ran = False
+                assert str(error) in plan.refusals
+            assert plan.can_run == ran
+
+
+def test_provenance_survives_json_and_is_compared_without_what_cannot_change_bits():
+    plan = sb.plan("logp", LOGITS, TARGETS, temperature=0.7, ignore_index=-100)
+    stored = json.loads(json.dumps(plan.provenance))
+    stored.update(backend="cuda", kernels=["logp_forward/sm90"], device="cuda", samebits="9.9.9")
+    sb.require_same(plan.provenance, stored)
+    sb.require_same(plan, sb.plan("logp", LOGITS[:1], TARGETS[:1], temperature=0.7, ignore_index=-100))
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"temperature": 0.7}, r"semantics\.temperature: 1\.0 and 0\.69"),
+        ({"ignore_index": 0}, r"semantics\.ignore_index: None and 0"),
+        ({"on_invalid": "nan"}, r"semantics\.on_invalid: 'zero' and 'nan'"),
+        ({"vocab_size": 49}, r"semantics\.vocab_size: 50 and 49"),
+        ({"rows": TARGETS}, r"semantics\.rows: False and True"),
+        ({"precision": "fp64"}, r"contract: 'row\.v1' and 'row64\.v1'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_the_first_differing_field_is_named(options, field):
+    with pytest.raises(ValueError, match=rf"^provenances differ in {field}"):
+        sb.require_same(sb.plan("logp", LOGITS, TARGETS), sb.plan("logp", LOGITS, TARGETS, **options))
+
+
+def test_require_same_takes_nothing_for_granted():
+    good = sb.plan("logp", LOGITS, TARGETS).provenance
+    missing = copy.deepcopy(good)
+    del missing["semantics"]["on_invalid"]
+    with pytest.raises(ValueError, match=r"semantics\.on_invalid: 'zero' and 'absent'"):
+        sb.require_same(good, missing)
+    for bad in (None, {}, [], sb.plan("matmul", dtype=torch.float16)):
+        with pytest.raises(TypeError, match=r"^q: is no provenance"):
+            sb.require_same(good, bad)
+
+
+def test_backends_are_listed_with_reasons():
+    listed = {backend.name: backend for backend in sb.backends()}
+    assert listed["scalar"].available and not listed["cuda"].available
+    assert listed["cuda"].reason == "this build has no CUDA library"
+    for backend in listed.values():
+        assert backend.available != bool(backend.reason)
+    assert listed[sb.plan("logp", LOGITS).backend].available

@@ -1,0 +1,118 @@
+"""Arguments that are not allowed: the right type of error, naming the argument, what it was and what it may
+be."""
+
+import numpy
+import pytest
+import torch
+
+import samebits as sb
+
+X, T = torch.randn(4, 50), torch.tensor([0, 1, 2, 49])
+
+REFUSED = {
+    "logits list": (lambda: sb.logp([[1.0]], T), TypeError, r"logits: is a list; must be a torch\.Tensor"),
+    "logits numpy": (lambda: sb.logp(X.numpy(), T), TypeError,
+        r"logits: is a ndarray; must be a torch\.Tensor"),
+    "logits int": (lambda: sb.logp(X.long(), T), TypeError, r"logits: is int64; (may|must) be float32"),
+    "logits complex": (lambda: sb.logp(X.cfloat(), T), TypeError, r"logits: is complex64; may be float32"),
+    "logits scalar": (lambda: sb.logp(X[0, 0], T[0]), ValueError, r"logits: has"),
+    "no columns": (lambda: sb.logp(X[:, :0], T), ValueError, r"logits: has an empty vocabulary axis"),
+    "targets list": (lambda: sb.logp(X, [0, 1, 2, 3]), TypeError, r"targets: is a list"),
+    "targets float": (lambda: sb.logp(X, T.float()), TypeError,
+        r"targets: is float32; must be int32 or int64"),
+    "targets int16": (lambda: sb.logp(X, T.short()), TypeError, r"targets: is int16; may be int32 or int64"),
+    "targets bool": (lambda: sb.logp(X, T.bool()), TypeError, r"targets: is bool; may be int32 or int64"),
+    "targets short": (lambda: sb.logp(X, T[:3]), ValueError, r"targets: has shape \[3\]; must have .*\[4\]"),
+    "targets K": (lambda: sb.logp(X, T.view(4, 1)), ValueError,
+        r"targets: has shape \[4, 1\]; must have .*\[4\]"),
+    "targets meta": (lambda: sb.logp(X, T.to("meta")), ValueError,
+        r"targets: is on meta but logits is on cpu"),
+    "temperature 0": (lambda: sb.logp(X, T, temperature=0), ValueError, r"temperature: is 0; must be finite"),
+    "temperature -1": (lambda: sb.logp(X, T, temperature=-1), ValueError,
+        r"temperature: is -1; must be finite"),
+    "temperature text": (lambda: sb.logp(X, T, temperature="1"), TypeError,
+        r"temperature: is a str; may be a num"),
+    "temperature bool": (lambda: sb.logp(X, T, temperature=True), TypeError, r"temperature: is a bool"),
+    "temperature half": (lambda: sb.logp(X, T, temperature=torch.ones(4).half()), TypeError,
+                         r"temperature: is float16; may be float32 or float64"),
+    "temperature shape": (lambda: sb.logp(X, T, temperature=torch.ones(3)), ValueError,
+                          r"temperature: has shape \[3\]; may be a number, or a tensor of shape \[4\]"),
+    "temperature grad": (lambda: sb.logp(X, T, temperature=torch.ones(4, requires_grad=True)), ValueError,
+                         r"temperature: requires grad; a temperature is a constant"),
+    "rows 2-D": (lambda: sb.logp(X, T, rows=T.view(2, 2)), ValueError,
+        r"rows: has shape \[2, 2\]; must be 1-D"),
+    "rows mask": (lambda: sb.logp(X, T, rows=T > 1), TypeError, r"rows: is bool; may be int32 or int64"),
+    "rows list": (lambda: sb.logp(X, T, rows=[0]), TypeError, r"rows: is a list; must be a torch\.Tensor"),
+    "precision": (lambda: sb.logp(X, T, precision="fp16"), ValueError,
+        r"precision: is 'fp16'; may be None .* 'fp64'"),
+    "on_invalid": (lambda: sb.logp(X, T, on_invalid="skip"), ValueError,
+        r"on_invalid: is 'skip'; may be 'zero'"),
+    "ignore_index": (lambda: sb.logp(X, T, ignore_index=1.5), TypeError,
+        r"ignore_index: is a float; may be an int"),
+    "vocab_size": (lambda: sb.logp(X, T, vocab_size=51), ValueError, r"vocab_size: is 51; must be 1 to 50"),
+    "vocab_size 0": (lambda: sb.logp(X, T, vocab_size=0), ValueError, r"vocab_size: is 0; must be 1 to 50"),
+    "backend": (lambda: sb.logp(X, T, backend="cuda"), ValueError,
+        r"backend: is 'cuda'; may be 'auto', .*'scalar'"),
+    "backend type": (lambda: sb.logp(X, T, backend=3), TypeError, r"backend: is a int; may be a name"),
+    "raise": (lambda: sb.logp(X, T, vocab_size=49, on_invalid="raise"), ValueError,
+              r"targets: has id 49 at row 3; ids must be within \[0, 49\)"),
+    "too many columns": (lambda: sb.logp(torch.zeros(1, 1).expand(1, 2**22 + 1), T[:1]), ValueError,
+                         r"logits: has 4194305 vocabulary columns; may have at most 4194304"),
+    "matmul mixed": (lambda: sb.matmul(X, X.t().double()), TypeError, r"b: is float64 but a is float32"),
+    "matmul inner": (lambda: sb.matmul(X, X), ValueError, r"b: has shape \[4, 50\]; must be \[50, N\]"),
+    "matmul 1-D": (lambda: sb.matmul(X[0], X.t()), ValueError, r"a: has shape \[50\]; must have at least 2"),
+    "matmul contract": (lambda: sb.matmul(X, X.t(), contract="fast"), ValueError,
+        r"contract: is 'fast'; may be"),
+    "matmul tc16": (lambda: sb.matmul(X.half(), X.t().half()), RuntimeError,
+        r"contract: .*tc16.*contract=\"fma\""),
+    "matmul out_dtype": (lambda: sb.matmul(X, X.t(), out_dtype=torch.float16), TypeError,
+        r"out: is float16; must be"),
+    "linear bias": (lambda: sb.linear(X, X, X[0]), ValueError, r"bias: has shape \[50\]; must be \[4\]"),
+    "linear mixed": (lambda: sb.linear(X, X, X[:, 0].double()), TypeError,
+        r"bias: is float64 but x is float32"),
+    "head swapped": (lambda: sb.linear_logp(torch.randn(4, 60), torch.randn(60, 8), T), ValueError,
+        r"hidden: has shape \[4, 60\]; must be \[\.\.\., 8\], for weight is \[60, 8\].*looks like logits"),
+    "head 1-D": (lambda: sb.linear_logp(X, X[0], T), ValueError,
+        r"weight: has shape \[50\]; must be \[V, H\]"),
+    "head empty": (lambda: sb.linear_logp(X, X[:0], T), ValueError, r"weight: has shape \[0, 50\]"),
+    "head mixed": (lambda: sb.linear_logp(X.bfloat16(), X, T), TypeError,
+        r"weight: is float32 but hidden is bfloat16"),
+    "head half": (lambda: sb.linear_logp(X.half(), X.half(), T), RuntimeError, r"contract: .*\"fma\""),
+    "head group": (lambda: sb.linear_logp(X, X, T, group=1), NotImplementedError,
+        r"group: tensor parallelism"),
+    "head memory": (lambda: sb.linear_logp(X, X, T, memory="much"), ValueError, r"memory: is 'much'; may be"),
+    "head targets": (lambda: sb.linear_logp(X, X, T[:2]), ValueError,
+        r"targets: has shape \[2\]; must be \[4\]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    call, error, message = REFUSED[name]
+    with pytest.raises(error, match="^" + message) as caught:
+        call()
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("requires", [0, 1, 2])
+def test_products_refuse_to_detach_silently(requires):
+    operands = [torch.randn(3, 8), torch.randn(10, 8), torch.randn(10)]
+    operands[requires].requires_grad_()
+    hidden, weight, bias = operands
+    targets = torch.tensor([0, 1, 9])
+    with pytest.raises(
+        sb.NotDifferentiableError, match=r"requires grad, and gradients of linear_logp come with"
+    ):
+        sb.linear_logp(hidden, weight, targets, bias=bias)
+    with pytest.raises(sb.NotDifferentiableError, match=r"gradients of linear come with"):
+        sb.linear(hidden, weight, bias)
+    if requires < 2:
+        with pytest.raises(sb.NotDifferentiableError, match=r"gradients of matmul come with"):
+            sb.matmul(hidden, weight.t())
+    with torch.no_grad():
+        assert sb.linear_logp(hidden, weight, targets, bias=bias).shape == (3,)
+
+
+def test_numbers_of_numpy_are_numbers():
+    for number in (numpy.float64(0.5), numpy.float32(0.5), numpy.int64(2)):
+        assert torch.equal(sb.logp(X, T, temperature=number), sb.logp(X, T, temperature=float(number)))
