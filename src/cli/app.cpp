@@ -1,11 +1,13 @@
 #include "cli/app.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
 
+#include "cli/cli_error.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 
@@ -38,6 +40,12 @@ int run(int argc, char** argv) {
   add_audit(app, status);
   add_selftest(app, status);
   add_bench(app, status);
+  // The parser would only say that a command is required.
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto is_asked_for = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(commands, is_asked_for)) {
+    return report("COMMAND: was " + shown(argv[1]) + "; it may be info, logp, audit, selftest or bench");
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for_help) {

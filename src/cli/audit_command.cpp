@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kExamples = R"(
 Recomputes every recorded value from the logits, with the meaning recorded in the file, and compares raw bits. LOGITS may
 be the file that `samebits logp` read, or any file that holds the same logits. The record may come from any machine.
-Exit status: 0 all bits the same, 1 some differ, 2 the audit could not be done.
+Exit status: 0 all bits the same, 1 some differ (or the logits are not the recorded ones), 2 the audit could not be done.
 
 Examples:
   samebits audit rollout.safetensors rollout.logp.safetensors
@@ -175,10 +175,9 @@ int run_audit(const AuditArguments& arguments) {
   } else if (!arguments.run.quiet) {
     report(comparisons, job, judge, digest);
   }
-  for (const Comparison& comparison : comparisons) {
-    if (comparison.differing != 0) return kDiffers;
-  }
-  return kSame;
+  bool same = !digest || *digest == job.digest_hex();
+  for (const Comparison& comparison : comparisons) same = same && comparison.differing == 0;
+  return same ? kSame : kDiffers;
 }
 
 }  // namespace

@@ -20,8 +20,10 @@ constexpr Golden kGolden[] = {
     {DType::kFloat16, 129, 1.0, 0xc10c8fc7, 0x411f8fc7, 0x40454ec5, 0x086863bba13c9a98},
     {DType::kFloat16, 32001, 0.7, 0xc188e142, 0x419505d4, 0x4103e996, 0x726d3335dff23ca2},
     {DType::kFloat64, 1, 1.0, 0x0, 0xc020000000000000, 0x0, 0x418d5030e726d8b4},
-    {DType::kFloat64, 129, 1.0, 0xc02191f8e7d246b6, 0x4023f1f8e7d246b6, 0x4008a9d89b6ea4d6, 0x2d19f2967b62824f},
-    {DType::kFloat64, 32001, 0.7, 0xc0311c28388cb0b3, 0x4032a0ba81b142fc, 0x40207d32b656833d, 0xe97e471dd8333018},
+    {DType::kFloat64, 129, 1.0, 0xc02191f8e7d246b6, 0x4023f1f8e7d246b6, 0x4008a9d89b6ea4d6,
+     0x2d19f2967b62824f},
+    {DType::kFloat64, 32001, 0.7, 0xc0311c28388cb0b3, 0x4032a0ba81b142fc, 0x40207d32b656833d,
+     0xe97e471dd8333018},
 };
 
 std::uint64_t load(const std::vector<std::byte>& bytes) {
