@@ -34,6 +34,9 @@ def package(tmp_path):
     for file in PACKAGE.iterdir():
         if file.suffix in (".py", ".so"):
             (copy / file.name).symlink_to(file.resolve())
+    native = PACKAGE.parent / "samebits_native"  # holds what the library of a wheel is linked against
+    if native.exists():
+        (tmp_path / native.name).symlink_to(native)
     return copy
 
 
