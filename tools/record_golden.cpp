@@ -18,8 +18,8 @@ using namespace samebits::test;
 
 void check(bool good, const GoldenCase& golden, std::int64_t row, const char* what) {
   if (good) return;
-  std::fprintf(stderr, "%s, row %lld: %s is not what the oracle says; nothing was recorded\n", golden.name.c_str(),
-               static_cast<long long>(row), what);
+  std::fprintf(stderr, "%s, row %lld: %s is not what the oracle says; nothing was recorded\n",
+               golden.name.c_str(), static_cast<long long>(row), what);
   std::exit(1);
 }
 
@@ -45,19 +45,23 @@ void check_row(const GoldenCase& golden, const LogpResult& result, std::int64_t 
   const auto near = [&](const Values& values, ref::Quad exact, double bound) {
     const double value = element_value(values, row);
     if (std::isinf(value)) return std::isinf(double(exact));
-    return std::abs(double(ref::Quad(value) - exact)) <= bound * scale + ulp * (std::abs(value) + double(oracle.log_sum()) + 1);
+    return std::abs(double(ref::Quad(value) - exact)) <=
+           bound * scale + ulp * (std::abs(value) + double(oracle.log_sum()) + 1);
   };
   check(near(result.logp, oracle.logp(target), 2e-6), golden, row, "logp");
   check(near(result.lse, oracle.lse(), 2e-6), golden, row, "lse");
   check(near(result.entropy, oracle.entropy(), 8e-6), golden, row, "entropy");
   const double g = element_value(c.grad_logp, row), h = element_value(c.grad_lse, row);
   const double e = element_value(c.grad_entropy, row);
-  const double storage = c.logits.dtype == DType::kBFloat16 ? 0x1p-8 : c.logits.dtype == DType::kFloat16 ? 0x1p-11 : 0;
+  const double storage = c.logits.dtype == DType::kBFloat16  ? 0x1p-8
+                         : c.logits.dtype == DType::kFloat16 ? 0x1p-11
+                                                             : 0;
   for (std::int64_t i = 0; i < c.vocab; ++i) {
     const double exact = double(oracle.dz(i, target, g, h, e)) * it;
     const double error = std::abs(element_value(result.grad, row * c.columns + i) - exact);
     const double terms = std::abs(g) + std::abs(h) + 110 * std::abs(e);
-    check(error <= storage * std::abs(exact) + scale * 1e-5 * terms + 0x1p-24 * (storage > 0), golden, row, "dx");
+    check(error <= storage * std::abs(exact) + scale * 1e-5 * terms + 0x1p-24 * (storage > 0), golden, row,
+          "dx");
   }
 }
 

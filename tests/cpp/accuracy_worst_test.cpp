@@ -30,7 +30,8 @@ struct Recipe {
   template <class Real>
   std::vector<Real> kinds() const {
     std::vector<Real> z(256);
-    for (int i = 0; i < 256; ++i) z[static_cast<std::size_t>(i)] = Real(shift - depth[i / 128][level(i % 128)]);
+    for (int i = 0; i < 256; ++i)
+      z[static_cast<std::size_t>(i)] = Real(shift - depth[i / 128][level(i % 128)]);
     z[0] = Real(shift);
     z[128] = Real(shift - depth[1][kLevels - 1]);
     if (copies == 0) z.resize(128);
@@ -71,7 +72,7 @@ TYPED_TEST(AccuracyWorst, rows_found_by_search_stay_within_the_bounds) {
     return errors;
   };
   for (int start = 0; start < 30; ++start) {
-    constexpr double RowErrors::*kAims[] = {&RowErrors::lse, &RowErrors::entropy, &RowErrors::logp};
+    constexpr double RowErrors::* kAims[] = {&RowErrors::lse, &RowErrors::entropy, &RowErrors::logp};
     const auto aim = kAims[start % 3];
     Recipe best;
     best.copies = rng.pick<std::int64_t>({0, 0, 1, 7, 63, 127});
@@ -89,16 +90,18 @@ TYPED_TEST(AccuracyWorst, rows_found_by_search_stay_within_the_bounds) {
         depth = rng.uniform() * 2 * half_ulp;
       else
         depth = std::max(0.0, depth + rng.normal() * rng.pick({1.0, 0.1, 0.01}));
-      if (rng.chance(3)) std::fill_n(next.depth[1], Recipe::kLevels, next.depth[1][rng.below(Recipe::kLevels)]);
+      if (rng.chance(3))
+        std::fill_n(next.depth[1], Recipe::kLevels, next.depth[1][rng.below(Recipe::kLevels)]);
       const double next_score = errors_of(next).*aim;
       if (next_score < score) continue;
       best = next;
       score = next_score;
     }
   }
-  std::printf("  %d rows searched, beyond 1 ulp: logp %.3g, lse %.3g (bound %.3g), entropy %.3g (bound %.3g)\n", tried,
-              worst.logp, worst.lse, kSumBound * kPrecisionScale<Real>, worst.entropy,
-              kEntropyBound * kPrecisionScale<Real>);
+  std::printf(
+      "  %d rows searched, beyond 1 ulp: logp %.3g, lse %.3g (bound %.3g), entropy %.3g (bound %.3g)\n",
+      tried, worst.logp, worst.lse, kSumBound * kPrecisionScale<Real>, worst.entropy,
+      kEntropyBound * kPrecisionScale<Real>);
   EXPECT_LE(worst.logp, kSumBound * kPrecisionScale<Real>);
   EXPECT_LE(worst.lse, kSumBound * kPrecisionScale<Real>);
   EXPECT_LE(worst.entropy, kEntropyBound * kPrecisionScale<Real>);

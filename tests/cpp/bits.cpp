@@ -62,8 +62,9 @@ std::string ulp_distance(const Values& a, const Values& b, std::int64_t index) {
 
 ::testing::AssertionResult same_bits(const Values& expected, const Values& actual, Finite finite) {
   if (expected.dtype != actual.dtype || expected.bytes.size() != actual.bytes.size()) {
-    return ::testing::AssertionFailure() << "expected " << expected.count() << " of " << dtype_name(expected.dtype)
-                                         << ", got " << actual.count() << " of " << dtype_name(actual.dtype);
+    return ::testing::AssertionFailure()
+           << "expected " << expected.count() << " of " << dtype_name(expected.dtype) << ", got "
+           << actual.count() << " of " << dtype_name(actual.dtype);
   }
   const std::int64_t count = expected.count();
   if (expected.bytes != actual.bytes) {
@@ -73,15 +74,16 @@ std::string ulp_distance(const Values& a, const Values& b, std::int64_t index) {
       if (first < 0) first = i;
       ++differing;
     }
-    return ::testing::AssertionFailure() << differing << " of " << count << " elements differ; first at index "
-                                         << first << ": expected " << element_text(expected, first) << ", got "
-                                         << element_text(actual, first) << ", "
-                                         << ulp_distance(expected, actual, first) << " apart";
+    return ::testing::AssertionFailure()
+           << differing << " of " << count << " elements differ; first at index " << first << ": expected "
+           << element_text(expected, first) << ", got " << element_text(actual, first) << ", "
+           << ulp_distance(expected, actual, first) << " apart";
   }
   if (finite == Finite::kSome && count > 0 && is_floating(expected.dtype)) {
     for (std::int64_t i = 0; i < count; ++i)
       if (std::isfinite(element_value(expected, i))) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << "all " << count << " values are NaN or infinite: nothing was compared";
+    return ::testing::AssertionFailure()
+           << "all " << count << " values are NaN or infinite: nothing was compared";
   }
   return ::testing::AssertionSuccess();
 }

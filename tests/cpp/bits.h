@@ -36,7 +36,8 @@ struct Values {
 enum class Finite { kSome, kPerhapsNone };
 
 // Success when every bit is equal. The failure names the first index, both values in hex, and their distance in ulp.
-::testing::AssertionResult same_bits(const Values& expected, const Values& actual, Finite finite = Finite::kSome);
+::testing::AssertionResult same_bits(const Values& expected, const Values& actual,
+                                     Finite finite = Finite::kSome);
 
 // The exact binary64 value of an element of a floating type.
 double element_value(const Values& values, std::int64_t index);

@@ -51,7 +51,8 @@ TEST_P(FieldFailures, a2_a_vocabulary_masked_but_for_one_column) {
       c.grad_logp = ones(DType::kFloat32, 1);
       const LogpResult result = run(c);
       EXPECT_TRUE(same_bits(Values(DType::kFloat32, 1), result.logp)) << "logp must be exactly 0";
-      for (std::int64_t i = 0; i < c.vocab; ++i) ASSERT_EQ(element_value(result.grad, i), 0) << "column " << i;
+      for (std::int64_t i = 0; i < c.vocab; ++i)
+        ASSERT_EQ(element_value(result.grad, i), 0) << "column " << i;
     }
   }
 }
@@ -151,7 +152,8 @@ TEST_P(FieldFailures, a16_the_number_of_threads_changes_nothing) {
     const LogpCase c = normal_case(rows, vocab, DType::kFloat32, 16);
     const LogpResult expected = twin(c);
     for (const int threads : {1, 2, 6, 16})
-      EXPECT_TRUE(same_result(expected, run_case(c, expected, {}, context(threads)))) << threads << " threads";
+      EXPECT_TRUE(same_result(expected, run_case(c, expected, {}, context(threads))))
+          << threads << " threads";
   }
 }
 
@@ -225,7 +227,8 @@ TEST_P(FieldFailures, a35_no_logp_is_above_zero) {
           set_element(c.logits, row * c.vocab + c.targets[static_cast<std::size_t>(row)], 100 + rng.normal());
       }
       const LogpResult result = run(c);
-      for (std::int64_t row = 0; row < c.rows; ++row) ASSERT_LE(element_value(result.logp, row), 0) << "row " << row;
+      for (std::int64_t row = 0; row < c.rows; ++row)
+        ASSERT_LE(element_value(result.logp, row), 0) << "row " << row;
       rows += c.rows;
     }
   }

@@ -34,10 +34,12 @@ void set_environment(const Environment& environment) {
 
 TEST(FpEnvironment, of_the_caller_changes_no_bit_and_is_restored) {
   for (const std::string& backend : available_backends()) {
-    for (const Environment& environment : {Environment{FE_UPWARD, false}, Environment{FE_DOWNWARD, true},
-                                           Environment{FE_TOWARDZERO, true}, Environment{FE_TONEAREST, true}}) {
+    for (const Environment& environment :
+         {Environment{FE_UPWARD, false}, Environment{FE_DOWNWARD, true}, Environment{FE_TOWARDZERO, true},
+          Environment{FE_TONEAREST, true}}) {
       for (int i = 0; i < 60; ++i) {
-        SCOPED_TRACE(backend + ", rounding " + std::to_string(environment.rounding) + ", case " + std::to_string(i));
+        SCOPED_TRACE(backend + ", rounding " + std::to_string(environment.rounding) + ", case " +
+                     std::to_string(i));
         Rng rng(0xf9e00u + static_cast<std::uint64_t>(i));
         const LogpCase c = random_case(rng);
         const LogpResult expected = twin(c);

@@ -27,7 +27,8 @@ std::string hex_element(const Values& values, std::int64_t index) {
 // FNV-1a, 64 bits.
 std::string digest(const std::byte* bytes, std::int64_t count) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (std::int64_t i = 0; i < count; ++i) hash = (hash ^ static_cast<std::uint64_t>(bytes[i])) * 0x100000001b3ull;
+  for (std::int64_t i = 0; i < count; ++i)
+    hash = (hash ^ static_cast<std::uint64_t>(bytes[i])) * 0x100000001b3ull;
   return hex(hash, 8);
 }
 
@@ -107,11 +108,13 @@ nlohmann::ordered_json golden_record(const GoldenCase& golden, const LogpResult&
   const struct {
     const char* name;
     const Values& values;
-  } fields[] = {{"logp", result.logp},       {"lse", result.lse},         {"entropy", result.entropy},
-                {"row_max", result.row_max}, {"row_sum", result.row_sum}, {"row_entropy_sum", result.row_entropy_sum}};
+  } fields[] = {{"logp", result.logp},       {"lse", result.lse},
+                {"entropy", result.entropy}, {"row_max", result.row_max},
+                {"row_sum", result.row_sum}, {"row_entropy_sum", result.row_entropy_sum}};
   for (const auto& field : fields) {
     std::string line;
-    for (std::int64_t i = 0; i < field.values.count(); ++i) line += (i ? " " : "") + hex_element(field.values, i);
+    for (std::int64_t i = 0; i < field.values.count(); ++i)
+      line += (i ? " " : "") + hex_element(field.values, i);
     record[field.name] = line;
   }
   const std::int64_t columns = golden.logp_case.columns;

@@ -28,7 +28,8 @@ class RepeatedRows {
   RepeatedRows() {
     const int file = memfd_create("rows", 0);
     if (file < 0 || ftruncate(file, kPeriod * kRowBytes) != 0) return;
-    void* range = mmap(nullptr, kRows * kRowBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* range =
+        mmap(nullptr, kRows * kRowBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return;
     base_ = static_cast<std::byte*>(range);
     bool mapped = true;
@@ -37,7 +38,8 @@ class RepeatedRows {
       mapped = mapped && mmap(at, static_cast<std::size_t>(rows * kRowBytes), PROT_READ | PROT_WRITE,
                               flags | MAP_FIXED, from, 0) == at;
     };
-    for (std::int64_t row = 0; row < kRows; row += kPeriod) map(row, std::min(kPeriod, kRows - row), MAP_SHARED, file);
+    for (std::int64_t row = 0; row < kRows; row += kPeriod)
+      map(row, std::min(kPeriod, kRows - row), MAP_SHARED, file);
     for (const std::int64_t row : kOwnRows) map(row, 1, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     close(file);
     ready_ = mapped;
@@ -65,8 +67,7 @@ TEST(Huge, more_than_2_to_the_32_logits_forward_and_backward) {
   LogpCase shared = plain_case(kPeriod, kVocab, DType::kBFloat16);
   LogpCase own = plain_case(std::size(kOwnRows), kVocab, DType::kBFloat16);
   for (LogpCase* c : {&shared, &own}) {
-    for (std::int64_t i = 0; i < c->rows * kVocab; ++i)
-      set_element(c->logits, i, 24 * (rng.uniform() - 0.5));
+    for (std::int64_t i = 0; i < c->rows * kVocab; ++i) set_element(c->logits, i, 24 * (rng.uniform() - 0.5));
     c->grad_logp = Values(DType::kFloat32, c->rows);
     for (std::int64_t row = 0; row < c->rows; ++row) {
       c->targets[static_cast<std::size_t>(row)] = rng.below(kVocab);
@@ -105,7 +106,8 @@ TEST(Huge, more_than_2_to_the_32_logits_forward_and_backward) {
   const ConstTensorView rows(kOwnRows, DType::kInt64, {static_cast<std::int64_t>(std::size(kOwnRows))});
   options.rows = rows;
   for (std::int64_t row = 0; row < kRows; ++row)
-    if (std::find(std::begin(kOwnRows), std::end(kOwnRows), row) == std::end(kOwnRows)) expected.as<float>()[row] = 0;
+    if (std::find(std::begin(kOwnRows), std::end(kOwnRows), row) == std::end(kOwnRows))
+      expected.as<float>()[row] = 0;
 #endif
   LogpOutputs outputs;
   outputs.logp = {logp.data(), DType::kFloat32, {kRows}};
@@ -128,7 +130,8 @@ TEST(Huge, more_than_2_to_the_32_logits_forward_and_backward) {
   }
   // The inputs still hold what they held.
   for (std::int64_t row = kPeriod; row < 2 * kPeriod; ++row)
-    ASSERT_EQ(0, std::memcmp(logits.row(row), shared.logits.bytes.data() + (row % kPeriod) * kRowBytes, kRowBytes));
+    ASSERT_EQ(
+        0, std::memcmp(logits.row(row), shared.logits.bytes.data() + (row % kPeriod) * kRowBytes, kRowBytes));
 }
 
 }  // namespace

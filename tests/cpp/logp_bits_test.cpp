@@ -52,7 +52,8 @@ TEST_P(LogpBits, every_vocab_size_and_thread_count_equals_the_twin) {
       }
       const LogpResult expected = twin(c);
       for (const int threads : {1, 2, 7})
-        ASSERT_TRUE(same_result(expected, run_case(c, expected, {}, context(threads)))) << threads << " threads";
+        ASSERT_TRUE(same_result(expected, run_case(c, expected, {}, context(threads))))
+            << threads << " threads";
     }
   }
 }

@@ -52,7 +52,9 @@ void set_element(Values& values, std::int64_t index, double value) {
     case DType::kFloat32: values.as<float>()[index] = static_cast<float>(value); break;
     case DType::kFloat64: values.as<double>()[index] = value; break;
     case DType::kFloat16: values.as<order::Float16>()[index] = order::round_to<order::Float16>(value); break;
-    case DType::kBFloat16: values.as<order::BFloat16>()[index] = order::round_to<order::BFloat16>(value); break;
+    case DType::kBFloat16:
+      values.as<order::BFloat16>()[index] = order::round_to<order::BFloat16>(value);
+      break;
     case DType::kInt32: values.as<std::int32_t>()[index] = static_cast<std::int32_t>(value); break;
     case DType::kInt64: values.as<std::int64_t>()[index] = static_cast<std::int64_t>(value); break;
   }

@@ -33,9 +33,9 @@ struct LogpCase {
 
 // Every output of a case, dense. What a call leaves alone keeps kFill.
 struct LogpResult {
-  Values logp, lse, entropy;                   // [rows]
-  Values row_max, row_sum, row_entropy_sum;    // [rows], the sums [rows] or [rows, 2] of int64
-  Values grad;                                 // [rows, columns]
+  Values logp, lse, entropy;                 // [rows]
+  Values row_max, row_sum, row_entropy_sum;  // [rows], the sums [rows] or [rows, 2] of int64
+  Values grad;                               // [rows, columns]
 
   explicit LogpResult(const LogpCase& logp_case);
 };

@@ -15,7 +15,8 @@ nlohmann::ordered_json recorded() {
   return nlohmann::ordered_json::parse(file);
 }
 
-void expect_recorded(const nlohmann::ordered_json& record, const GoldenCase& golden, const LogpResult& result) {
+void expect_recorded(const nlohmann::ordered_json& record, const GoldenCase& golden,
+                     const LogpResult& result) {
   const nlohmann::ordered_json now = golden_record(golden, result);
   ASSERT_EQ(record.size(), now.size()) << golden.name;
   for (const auto& [field, value] : now.items())

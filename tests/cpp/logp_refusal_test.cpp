@@ -15,7 +15,8 @@ struct Call {
   static constexpr std::int64_t kRows = 2, kVocab = 5;
   alignas(64) float logits[kRows * kVocab] = {};
   std::int64_t targets[kRows] = {1, 4};
-  float logp[kRows], lse[kRows], entropy[kRows], row_max[kRows], upstream[kRows] = {1, 1}, grad[kRows * kVocab];
+  float logp[kRows], lse[kRows], entropy[kRows], row_max[kRows], upstream[kRows] = {1, 1},
+                                                                 grad[kRows * kVocab];
   float temperature[kRows] = {1, 1};
   std::int64_t row_sum[kRows], entropy_sum[kRows], rows[kRows] = {0, 1};
 
@@ -76,9 +77,12 @@ constexpr auto kUnsupported = ErrorCode::kUnsupported;
 std::vector<Refusal> refusals() {
   return {
       {"missing_logits", kInvalid, "logits", "missing", "", [](Call& c) { c.logits_view = {}; }},
-      {"integer_logits", kType, "logits", "int64", "bfloat16", [](Call& c) { c.logits_view.dtype = DType::kInt64; }},
-      {"null_logits", kInvalid, "logits", "null", "10 elements", [](Call& c) { c.logits_view.data = nullptr; }},
-      {"logits_of_rank_0", kInvalid, "logits", "no axis", "at least one", [](Call& c) { c.logits_view.rank = 0; }},
+      {"integer_logits", kType, "logits", "int64", "bfloat16",
+       [](Call& c) { c.logits_view.dtype = DType::kInt64; }},
+      {"null_logits", kInvalid, "logits", "null", "10 elements",
+       [](Call& c) { c.logits_view.data = nullptr; }},
+      {"logits_of_rank_0", kInvalid, "logits", "no axis", "at least one",
+       [](Call& c) { c.logits_view.rank = 0; }},
       {"strided_columns", kInvalid, "logits", "stride 2", "stride 1",
        [](Call& c) { c.logits_view.strides[1] = 2; }},
       {"misaligned_logits", kInvalid, "logits", "not aligned", "4 bytes",
@@ -95,13 +99,17 @@ std::vector<Refusal> refusals() {
       {"missing_targets", kInvalid, "targets", "missing", "int64", [](Call& c) { c.targets_view = {}; }},
       {"float_targets", kType, "targets", "float32", "int32 or int64",
        [](Call& c) { c.targets_view.dtype = DType::kFloat32; }},
-      {"targets_of_another_length", kInvalid, "targets", "[1]", "[2]", [](Call& c) { c.targets_view.shape[0] = 1; }},
+      {"targets_of_another_length", kInvalid, "targets", "[1]", "[2]",
+       [](Call& c) { c.targets_view.shape[0] = 1; }},
       {"targets_with_an_axis_too_many", kInvalid, "targets", "[2, 1]", "[2]",
        [](Call& c) { c.targets_view = {c.targets, DType::kInt64, {2, 1}}; }},
-      {"null_targets", kInvalid, "targets", "null", "2 elements", [](Call& c) { c.targets_view.data = nullptr; }},
+      {"null_targets", kInvalid, "targets", "null", "2 elements",
+       [](Call& c) { c.targets_view.data = nullptr; }},
       {"vocab_size_0", kInvalid, "vocab_size", "0", "1 to 5", [](Call& c) { c.options.vocab_size = 0; }},
-      {"vocab_size_too_large", kInvalid, "vocab_size", "6", "1 to 5", [](Call& c) { c.options.vocab_size = 6; }},
-      {"temperature_0", kInvalid, "temperature", "0", "[2^-64, 2^64]", [](Call& c) { c.options.temperature = 0; }},
+      {"vocab_size_too_large", kInvalid, "vocab_size", "6", "1 to 5",
+       [](Call& c) { c.options.vocab_size = 6; }},
+      {"temperature_0", kInvalid, "temperature", "0", "[2^-64, 2^64]",
+       [](Call& c) { c.options.temperature = 0; }},
       {"temperature_nan_in_one_row", kInvalid, "temperature", "row 1", "[2^-64, 2^64]",
        [](Call& c) {
          c.temperature[1] = std::numeric_limits<float>::quiet_NaN();
@@ -120,13 +128,14 @@ std::vector<Refusal> refusals() {
          c.targets[1] = 5;
          c.options.on_invalid = OnInvalid::kRaise;
        }},
-      {"unknown_backend", kInvalid, "backend", "'fast'", "'auto'", [](Call& c) { c.context.backend = "fast"; }},
+      {"unknown_backend", kInvalid, "backend", "'fast'", "'auto'",
+       [](Call& c) { c.context.backend = "fast"; }},
       {"negative_threads", kInvalid, "threads", "-1", "positive", [](Call& c) { c.context.threads = -1; }},
 
       {"logp_of_another_dtype", kType, "logp", "float64", "float32",
        [](Call& c) { c.outputs.logp.dtype = DType::kFloat64; }, true, false},
-      {"logp_of_another_length", kInvalid, "logp", "[1]", "[2]", [](Call& c) { c.outputs.logp.shape[0] = 1; }, true,
-       false},
+      {"logp_of_another_length", kInvalid, "logp", "[1]", "[2]", [](Call& c) { c.outputs.logp.shape[0] = 1; },
+       true, false},
       {"logp_with_coinciding_elements", kInvalid, "logp", "stride 0", "apart",
        [](Call& c) { c.outputs.logp.strides[0] = 0; }, true, false},
       {"logp_inside_the_logits", kInvalid, "logp", "logits", "of its own",
@@ -140,8 +149,10 @@ std::vector<Refusal> refusals() {
       {"strided_row_max", kInvalid, "row_max", "strided", "contiguous",
        [](Call& c) { c.outputs.row_max.strides[0] = 3; }, true, false},
 
-      {"missing_row_max", kInvalid, "row_max", "missing", "forward", [](Call& c) { c.stats.row_max = {}; }, false},
-      {"missing_row_sum", kInvalid, "row_sum", "missing", "forward", [](Call& c) { c.stats.row_sum = {}; }, false},
+      {"missing_row_max", kInvalid, "row_max", "missing", "forward", [](Call& c) { c.stats.row_max = {}; },
+       false},
+      {"missing_row_sum", kInvalid, "row_sum", "missing", "forward", [](Call& c) { c.stats.row_sum = {}; },
+       false},
       {"missing_row_entropy_sum", kInvalid, "row_entropy_sum", "missing", "forward",
        [](Call& c) {
          c.stats.row_entropy_sum = {};
@@ -154,7 +165,8 @@ std::vector<Refusal> refusals() {
        [](Call& c) { c.grads.logp.dtype = DType::kFloat64; }, false},
       {"upstream_of_another_shape", kInvalid, "grad_logp", "[1]", "[2]",
        [](Call& c) { c.grads.logp.shape[0] = 1; }, false},
-      {"missing_grad_logits", kInvalid, "grad_logits", "missing", "", [](Call& c) { c.grad_view = {}; }, false},
+      {"missing_grad_logits", kInvalid, "grad_logits", "missing", "", [](Call& c) { c.grad_view = {}; },
+       false},
       {"grad_logits_of_another_dtype", kType, "grad_logits", "bfloat16", "float32",
        [](Call& c) { c.grad_view.dtype = DType::kBFloat16; }, false},
       {"grad_logits_of_another_shape", kInvalid, "grad_logits", "[2, 4]", "[2, 5]",

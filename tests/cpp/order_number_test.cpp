@@ -44,7 +44,8 @@ TEST(OrderNumber, every_16_bit_pattern_widens_exactly) {
   for (int bits = 0; bits < 0x10000; ++bits) {
     const auto pattern = static_cast<std::uint16_t>(bits);
     const auto magnitude = static_cast<std::uint16_t>(bits & 0x7fff);
-    const float half = order::to_float(order::Float16{pattern}), brain = order::to_float(order::BFloat16{pattern});
+    const float half = order::to_float(order::Float16{pattern}),
+                brain = order::to_float(order::BFloat16{pattern});
     const auto check = [&](const Format& format, float value) {
       if (magnitude > format.infinity) {
         ASSERT_TRUE(std::isnan(value));
@@ -70,20 +71,25 @@ TEST(OrderNumber, rounding_to_16_bits_is_to_nearest_even_once) {
       // At or right beside a number of the format or a midpoint between two.
       const Format& format = rng.chance(2) ? kHalf : kBrain;
       const auto bits = static_cast<std::uint16_t>(rng.below(format.infinity));
-      const double below = value_of(format, bits), above = value_of(format, static_cast<std::uint16_t>(bits + 1));
+      const double below = value_of(format, bits),
+                   above = value_of(format, static_cast<std::uint16_t>(bits + 1));
       value = rng.chance(2) ? below : below + (above - below) / 2;
-      for (std::int64_t step = rng.between(0, 2); step > 0; --step) value = std::nextafter(value, rng.chance(2) ? 0 : 1e300);
+      for (std::int64_t step = rng.between(0, 2); step > 0; --step)
+        value = std::nextafter(value, rng.chance(2) ? 0 : 1e300);
     } else {
       value = std::ldexp(rng.uniform(), static_cast<int>(rng.between(-160, 135)));
     }
     const double sign = rng.chance(2) ? -1 : 1;
     const std::uint16_t sign_bit = sign < 0 ? 0x8000 : 0;
     ASSERT_EQ(order::round_to<order::Float16>(sign * value).bits, sign_bit | nearest(kHalf, value)) << value;
-    ASSERT_EQ(order::round_to<order::BFloat16>(sign * value).bits, sign_bit | nearest(kBrain, value)) << value;
+    ASSERT_EQ(order::round_to<order::BFloat16>(sign * value).bits, sign_bit | nearest(kBrain, value))
+        << value;
     const float single = static_cast<float>(value);
     if (std::isinf(single)) continue;
-    ASSERT_EQ(order::round_to<order::Float16>(static_cast<float>(sign) * single).bits, sign_bit | nearest(kHalf, single));
-    ASSERT_EQ(order::round_to<order::BFloat16>(static_cast<float>(sign) * single).bits, sign_bit | nearest(kBrain, single));
+    ASSERT_EQ(order::round_to<order::Float16>(static_cast<float>(sign) * single).bits,
+              sign_bit | nearest(kHalf, single));
+    ASSERT_EQ(order::round_to<order::BFloat16>(static_cast<float>(sign) * single).bits,
+              sign_bit | nearest(kBrain, single));
   }
 }
 
@@ -98,7 +104,8 @@ TEST(OrderNumber, every_nan_becomes_the_canonical_one) {
     EXPECT_EQ(order::round_to<order::BFloat16>(nan).bits, 0x7fff);
     EXPECT_EQ(order::round_to<order::Float16>(nan).bits, 0x7fff);
     EXPECT_EQ(order::round_to<order::Float16>(static_cast<double>(nan)).bits, 0x7fff);
-    EXPECT_EQ(std::bit_cast<std::uint64_t>(order::round_to<double>(static_cast<double>(nan))), 0x7ff8000000000000ull);
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(order::round_to<double>(static_cast<double>(nan))),
+              0x7ff8000000000000ull);
   }
 }
 
@@ -107,7 +114,8 @@ TEST(OrderFixedPoint, of_row_v1_is_llrint) {
   for (int i = 0; i < 400000; ++i) {
     const float value = static_cast<float>(std::ldexp(rng.uniform(), static_cast<int>(rng.between(-50, 11))));
     if (value >= 2048) continue;
-    ASSERT_EQ(order::to_fixed64(value), static_cast<std::uint64_t>(std::llrint(static_cast<double>(value) * 0x1p40)));
+    ASSERT_EQ(order::to_fixed64(value),
+              static_cast<std::uint64_t>(std::llrint(static_cast<double>(value) * 0x1p40)));
   }
   EXPECT_EQ(order::to_fixed64(0x1p-41f), 0u);  // a tie goes to even
   EXPECT_EQ(order::to_fixed64(0x1.8p-40f), 2u);
@@ -119,7 +127,8 @@ TEST(OrderFixedPoint, of_row64_v1_is_nearbyint_with_96_fraction_bits) {
     double value = std::ldexp(rng.uniform() + 0x1p-53, static_cast<int>(rng.between(-110, 31)));
     // Ties: an odd multiple of 2^-97.
     if (rng.chance(4)) value = std::ldexp(static_cast<double>(2 * rng.below(1 << 20) + 1), -97);
-    ASSERT_TRUE(order::to_fixed128(value) == static_cast<order::Fixed128>(std::nearbyint(value * 0x1p96))) << value;
+    ASSERT_TRUE(order::to_fixed128(value) == static_cast<order::Fixed128>(std::nearbyint(value * 0x1p96)))
+        << value;
   }
   EXPECT_TRUE(order::to_fixed128(0) == 0);
   EXPECT_TRUE(order::to_fixed128(0x1p-1074) == 0);

@@ -36,8 +36,12 @@ void set_raw(Values& values, std::int64_t index, std::uint64_t bits) {
 // A NaN of either sign, quiet or signalling, with any payload.
 std::uint64_t random_nan(Rng& rng, DType dtype) {
   const int width = static_cast<int>(8 * dtype_size(dtype));
-  const int significand = dtype == DType::kFloat64 ? 52 : dtype == DType::kFloat32 ? 23 : dtype == DType::kFloat16 ? 10 : 7;
-  const std::uint64_t payload = 1 + static_cast<std::uint64_t>(rng.below((std::int64_t{1} << significand) - 1));
+  const int significand = dtype == DType::kFloat64   ? 52
+                          : dtype == DType::kFloat32 ? 23
+                          : dtype == DType::kFloat16 ? 10
+                                                     : 7;
+  const std::uint64_t payload =
+      1 + static_cast<std::uint64_t>(rng.below((std::int64_t{1} << significand) - 1));
   const std::uint64_t exponent = ((1ull << (width - 1 - significand)) - 1) << significand;
   return ((rng.bits() & 1) << (width - 1)) | exponent | payload;
 }
@@ -55,9 +59,9 @@ void random_logits(Rng& rng, Values& x, std::int64_t begin, std::int64_t count) 
     case 1: fill([&] { return rng.normal() * 6; }); break;
     case 2: fill([&] { return rng.normal() * 30; }); break;
     case 3: fill([&] { return rng.normal() * 300; }); break;
-    case 4: fill([&] { return top; }); break;                                    // all equal
+    case 4: fill([&] { return top; }); break;                                      // all equal
     case 5: fill([&] { return top - static_cast<double>(rng.below(4)); }); break;  // many ties
-    case 6:                                                                      // one far above the rest
+    case 6:                                                                        // one far above the rest
       fill([&] { return rng.normal(); });
       set_element(x, any(), rng.pick({17.0, 100.0, 10000.0}));
       break;
@@ -101,8 +105,9 @@ void random_logits(Rng& rng, Values& x, std::int64_t begin, std::int64_t count) 
 
 LogpCase random_case(Rng& rng, std::int64_t max_vocab) {
   const bool large = rng.chance(40);
-  std::int64_t vocab = rng.chance(3) ? rng.pick<std::int64_t>({1, 2, 3, 31, 32, 33, 127, 128, 129, 255, 256, 257, 260})
-                                     : rng.between(1, 290);
+  std::int64_t vocab = rng.chance(3)
+                           ? rng.pick<std::int64_t>({1, 2, 3, 31, 32, 33, 127, 128, 129, 255, 256, 257, 260})
+                           : rng.between(1, 290);
   if (large) vocab = rng.between(290, max_vocab);
   LogpCase c = plain_case(rng.chance(25) ? 0 : rng.between(1, large ? 4 : 9), vocab,
                           rng.pick({DType::kFloat32, DType::kFloat32, DType::kBFloat16, DType::kBFloat16,
@@ -110,12 +115,14 @@ LogpCase random_case(Rng& rng, std::int64_t max_vocab) {
   if (rng.chance(8)) c.precision = Precision::kFloat64;
   if (rng.chance(3)) c.columns = vocab + rng.pick<std::int64_t>({1, 7, 64, 128, 300});
   c.logits = Values(c.logits.dtype, c.rows * c.columns);
-  for (std::int64_t i = 0; i < c.rows * c.columns; ++i) set_raw(c.logits, i, rng.bits());  // padding is anything
+  for (std::int64_t i = 0; i < c.rows * c.columns; ++i)
+    set_raw(c.logits, i, rng.bits());  // padding is anything
   const bool same_rows = rng.chance(8);
   for (std::int64_t row = 0; row < c.rows; ++row) {
     if (row > 0 && same_rows) {
       const std::int64_t bytes = c.columns * dtype_size(c.logits.dtype);
-      std::memcpy(c.logits.bytes.data() + row * bytes, c.logits.bytes.data(), static_cast<std::size_t>(bytes));
+      std::memcpy(c.logits.bytes.data() + row * bytes, c.logits.bytes.data(),
+                  static_cast<std::size_t>(bytes));
     } else {
       random_logits(rng, c.logits, row * c.columns, vocab);
     }
@@ -125,15 +132,17 @@ LogpCase random_case(Rng& rng, std::int64_t max_vocab) {
   for (std::int64_t& target : c.targets) {
     target = same_rows ? c.targets.front() : rng.below(vocab);
     if (bad_ids && rng.chance(3))
-      target = rng.pick<std::int64_t>({-1, -100, vocab, vocab + 1, vocab + 64, (std::int64_t{1} << 32) + target,
-                                       std::numeric_limits<std::int64_t>::min(),
-                                       std::numeric_limits<std::int64_t>::max(),
-                                       std::numeric_limits<std::int32_t>::min()});
+      target = rng.pick<std::int64_t>(
+          {-1, -100, vocab, vocab + 1, vocab + 64, (std::int64_t{1} << 32) + target,
+           std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(),
+           std::numeric_limits<std::int32_t>::min()});
   }
   if (rng.chance(4)) c.ignore_index = rng.pick<std::int64_t>({-100, -1, 0, rng.below(vocab), vocab});
   if (rng.chance(3)) c.on_invalid = OnInvalid::kNan;
 
-  const auto tau = [&] { return rng.pick({1.0, 0.5, 0.6, 2.0, 1.3, 0.1 + rng.uniform() * 3, 0x1p-64, 0x1p64, 1e-3}); };
+  const auto tau = [&] {
+    return rng.pick({1.0, 0.5, 0.6, 2.0, 1.3, 0.1 + rng.uniform() * 3, 0x1p-64, 0x1p64, 1e-3});
+  };
   if (rng.chance(3)) c.temperature = tau();
   if (rng.chance(4)) {
     c.row_temperature = Values(rng.pick({DType::kFloat32, DType::kFloat64}), c.rows);
@@ -142,8 +151,9 @@ LogpCase random_case(Rng& rng, std::int64_t max_vocab) {
   if (rng.chance(4)) {
     c.selected.emplace();
     for (std::int64_t i = rng.below(c.rows + 3); i > 0; --i)
-      c.selected->push_back(rng.chance(5) ? rng.pick<std::int64_t>({-1, c.rows, c.rows + 64, std::int64_t{1} << 40})
-                                          : rng.below(c.rows + 1));
+      c.selected->push_back(rng.chance(5)
+                                ? rng.pick<std::int64_t>({-1, c.rows, c.rows + 64, std::int64_t{1} << 40})
+                                : rng.below(c.rows + 1));
     c.keep_unselected = rng.chance(2);
   }
 
@@ -152,7 +162,8 @@ LogpCase random_case(Rng& rng, std::int64_t max_vocab) {
     const bool unusual = rng.chance(6);
     for (std::int64_t row = 0; row < c.rows; ++row) {
       double value = rng.normal();
-      if (unusual) value = rng.pick({0.0, -0.0, 1.0, kInfinity, -kInfinity, std::nan(""), 1e-40, 1e38, value});
+      if (unusual)
+        value = rng.pick({0.0, -0.0, 1.0, kInfinity, -kInfinity, std::nan(""), 1e-40, 1e38, value});
       set_element(values, row, value);
     }
   };
@@ -170,7 +181,8 @@ Layout random_layout(Rng& rng, const LogpCase& c) {
   if (c.rows == 8 && rng.chance(2)) layout.leading = {2, 2, 2};
   if (layout.leading.size() < 3 && rng.chance(6)) {
     if (layout.leading.empty()) layout.leading = {c.rows};
-    layout.leading.insert(layout.leading.begin() + rng.below(static_cast<std::int64_t>(layout.leading.size()) + 1), 1);
+    layout.leading.insert(
+        layout.leading.begin() + rng.below(static_cast<std::int64_t>(layout.leading.size()) + 1), 1);
   }
   if (c.rows == 1 && rng.chance(2)) layout.leading = {1};
 
@@ -191,7 +203,8 @@ Layout random_layout(Rng& rng, const LogpCase& c) {
   layout.per_row.expanded = rng.chance(4);
   layout.narrow_ids = rng.chance(2);
   layout.narrow_rows = rng.chance(2);
-  layout.workspace = rng.pick({Layout::Workspace::kNone, Layout::Workspace::kGiven, Layout::Workspace::kTooSmall});
+  layout.workspace =
+      rng.pick({Layout::Workspace::kNone, Layout::Workspace::kGiven, Layout::Workspace::kTooSmall});
   layout.with_entropy = rng.chance(2);
   layout.with_stats = rng.chance(2);
   return layout;

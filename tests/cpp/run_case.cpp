@@ -61,7 +61,8 @@ LogpOptions options_of(const LogpCase& c) {
   return options;
 }
 
-LogpResult run_case(const LogpCase& c, const LogpResult& saved, const Layout& layout, const ExecContext& base) {
+LogpResult run_case(const LogpCase& c, const LogpResult& saved, const Layout& layout,
+                    const ExecContext& base) {
   const std::vector<std::int64_t> leading =
       layout.leading.empty() ? std::vector<std::int64_t>{c.rows} : layout.leading;
   Strided logits(c.logits.dtype, leading, c.columns, allowed(layout.logits, c.logits, c.columns));
@@ -71,7 +72,8 @@ LogpResult run_case(const LogpCase& c, const LogpResult& saved, const Layout& la
   std::unique_ptr<Strided> rows;
   if (c.selected) {
     const Values list = integers(*c.selected, layout.narrow_rows);
-    rows = std::make_unique<Strided>(list.dtype, std::vector<std::int64_t>{list.count()}, -1, allowed(layout.per_row, list, 1));
+    rows = std::make_unique<Strided>(list.dtype, std::vector<std::int64_t>{list.count()}, -1,
+                                     allowed(layout.per_row, list, 1));
     rows->scatter(list);
   }
   LogpOptions options = options_of(c);

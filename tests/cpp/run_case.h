@@ -14,14 +14,14 @@ namespace samebits::test {
 // How the tensors of a call lie in memory. Nothing here may change a bit.
 struct Layout {
   std::vector<std::int64_t> leading = {};  // empty: [rows]
-  Placement logits = {}, grad = {};  // `expanded` is taken where the rows are equal
-  Placement per_row = {};       // targets, temperatures and upstreams
-  Placement outputs = {};       // logp, lse, entropy
-  bool narrow_ids = false;      // int32 targets, when all fit
-  bool narrow_rows = false;     // int32 row list
+  Placement logits = {}, grad = {};        // `expanded` is taken where the rows are equal
+  Placement per_row = {};                  // targets, temperatures and upstreams
+  Placement outputs = {};                  // logp, lse, entropy
+  bool narrow_ids = false;                 // int32 targets, when all fit
+  bool narrow_rows = false;                // int32 row list
   enum class Workspace { kNone, kGiven, kTooSmall } workspace = Workspace::kNone;
-  bool with_entropy = true;     // ask for entropy and U; otherwise both keep kFill in the result
-  bool with_stats = true;       // ask for M, S and U
+  bool with_entropy = true;  // ask for entropy and U; otherwise both keep kFill in the result
+  bool with_stats = true;    // ask for M, S and U
 };
 
 // Options of the case; row_temperature and rows are left to the caller.

@@ -72,7 +72,8 @@ TensorView Strided::view() {
 bool Strided::gaps_are_untouched() const {
   std::vector<std::byte> gaps = storage_;
   for (std::int64_t row = 0; row < rows_; ++row)
-    std::memcpy(gaps.data() + byte_of(row), snapshot_.data() + byte_of(row), static_cast<std::size_t>(row_bytes_));
+    std::memcpy(gaps.data() + byte_of(row), snapshot_.data() + byte_of(row),
+                static_cast<std::size_t>(row_bytes_));
   return gaps == snapshot_;
 }
 

@@ -25,7 +25,8 @@ struct Placement {
 class Strided {
  public:
   // `leading` extents; `inner` >= 0 adds a last dimension of contiguous elements, -1 adds none.
-  Strided(DType dtype, const std::vector<std::int64_t>& leading, std::int64_t inner, const Placement& placement = {});
+  Strided(DType dtype, const std::vector<std::int64_t>& leading, std::int64_t inner,
+          const Placement& placement = {});
   Strided(const Strided&) = delete;
   Strided& operator=(const Strided&) = delete;
 
