@@ -9,7 +9,8 @@ from ._native import version as __version__  # first: refuses a torch or a libra
 # isort: split
 from . import _fake  # noqa: F401  shapes for torch.compile
 from ._errors import NotDifferentiableError
-from ._linear import linear, linear_logp, matmul
+from ._linear import linear, matmul
+from ._linear_logp import linear_logp
 from ._logp import LogpEntropy, LogpLse, LogpLseEntropy, logp
 from ._plan import Backend, Plan, backends, plan, require_same
 

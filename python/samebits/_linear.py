@@ -1,4 +1,6 @@
-"""The deterministic matrix product, and log-probabilities fused with the LM head. Forward only for now."""
+"""The deterministic matrix product. Forward only for now."""
+
+from __future__ import annotations
 
 from typing import Literal
 
@@ -7,13 +9,12 @@ from torch import Tensor
 
 from . import _checks, _torch_private
 from ._errors import NotDifferentiableError, raise_clearly
-from ._logp import LogpResult, _check_out, check_options, is_binary64, pack, split_temperature, write_out
 
 _matmul = torch.ops.samebits.matmul.default
-_linear_logp = torch.ops.samebits.linear_logp_forward.default
 
 
-def _refuse_gradients(function: str, names: tuple[str, ...], *operands) -> None:
+def refuse_gradients(function: str, names: tuple[str, ...], *operands) -> None:
+    """Raise when a derivative of the result could be asked for: never a silent detach."""
     if not torch.is_grad_enabled() and not _torch_private.tangents_active():
         return
     for argument, value in zip(names, operands, strict=True):
@@ -24,7 +25,8 @@ def _refuse_gradients(function: str, names: tuple[str, ...], *operands) -> None:
             )
 
 
-def _check_contract(contract) -> None:
+def check_contract(contract) -> None:
+    """A name that some contract has."""
     if contract not in ("auto", "fma", "tc16"):
         raise ValueError(f"contract: is {contract!r}; may be 'auto', 'fma' or 'tc16'")
 
@@ -71,11 +73,13 @@ def matmul(
         RuntimeError: no backend can run the contract (16-bit with ``"auto"`` on a CPU).
         NotDifferentiableError: an operand requires grad; gradients come with the fused LM head.
     """
-    _check_contract(contract)
+    check_contract(contract)
     _check_matmul(a, b)
-    _refuse_gradients("matmul", ("a", "b"), a, b)
-    if out_dtype is not None and out_dtype not in _checks.FLOATING:
-        raise TypeError(f"out_dtype: is {_checks.name(out_dtype)}; may be {_checks.name(a.dtype)} or float32")
+    refuse_gradients("matmul", ("a", "b"), a, b)
+    half = a.dtype in (torch.bfloat16, torch.float16)
+    if out_dtype not in (None, a.dtype) and not (half and out_dtype == torch.float32):
+        wide = " or float32" if half else ""
+        raise TypeError(f"out_dtype: is {_checks.name(out_dtype)}; may be {_checks.name(a.dtype)}{wide}")
     try:
         flat = a if a.dim() == 2 else a.reshape(a.shape[:-1].numel(), a.shape[-1])
         result = _matmul(flat, b, out_dtype, contract, backend or "auto")
@@ -112,11 +116,10 @@ def linear(
     Raises:
         ValueError, TypeError, RuntimeError, NotDifferentiableError: as :func:`matmul`.
     """
-    names, operands = ("x", "weight"), (x, weight)
-    if bias is not None:
-        names, operands = (*names, "bias"), (*operands, bias)
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    names = ("x", "weight", "bias")[: len(operands)]
     _checks.products(names, *operands)
-    _refuse_gradients("linear", names, *operands)
+    refuse_gradients("linear", names, *operands)
     if x.dim() == 0 or weight.dim() != 2 or x.shape[-1] != weight.shape[-1]:
         raise ValueError(
             f"weight: has shape {list(weight.shape)}; must be [N, K] where x is [..., K], "
@@ -133,115 +136,3 @@ def linear(
     if bias is not None:
         result = (result + bias.to(result.dtype)).to(final)
     return result[0] if x.dim() == 1 else result
-
-
-def linear_logp(
-    hidden: Tensor,
-    weight: Tensor,
-    targets: Tensor,
-    *,
-    bias: Tensor | None = None,
-    temperature: float | Tensor | None = None,
-    contract: Literal["auto", "fma", "tc16"] = "auto",
-    memory: int | Literal["auto", "save", "recompute"] = "auto",
-    grad_weight_accumulator: Tensor | None = None,
-    rows: Tensor | None = None,
-    out: Tensor | None = None,
-    precision: Literal["fp64"] | None = None,
-    return_lse: bool = False,
-    return_entropy: bool = False,
-    ignore_index: int | None = None,
-    on_invalid: Literal["zero", "nan", "raise"] = "zero",
-    vocab_size: int | None = None,
-    backend: str | None = None,
-    group=None,
-) -> LogpResult:
-    """Log-probabilities of ``targets`` under ``hidden @ weight.T + bias``; the logits are never stored.
-
-    Determinism level: cross_device (``src/order/dot.h`` and ``row.h``, CONTRACT.md section 4). Contract
-    ``fma.v1+row.v1`` or ``fma64.v1+row64.v1``. Equal, bit for bit, to :func:`logp` of the unfused product.
-
-    Args:
-        hidden: ``[..., H]`` float32 or float64, any strides.
-        weight: ``[V, H]`` of the same dtype, any strides.
-        targets: ``[...]`` int32 or int64.
-        bias: ``[V]`` of the same dtype, or None.
-        temperature: as in :func:`logp`, and so the options below that are not named here.
-        contract: as in :func:`matmul`.
-        memory: bytes that may be kept for backward; cannot change a bit. Without effect until gradients
-            exist.
-        grad_weight_accumulator: refused until gradients exist.
-        rows: as in :func:`logp`; only rows that take part are computed.
-        out: as in :func:`logp`.
-        precision: as in :func:`logp`.
-        return_lse: as in :func:`logp`.
-        return_entropy: as in :func:`logp`.
-        ignore_index: as in :func:`logp`.
-        on_invalid: as in :func:`logp`.
-        vocab_size: as in :func:`logp`.
-        backend: as in :func:`logp`.
-        group: tensor-parallel process group; refused until it exists.
-
-    Returns:
-        As :func:`logp`.
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as :func:`logp` and :func:`matmul`.
-        NotDifferentiableError: an operand requires grad; gradients come with the fused LM head.
-    """
-    if group is not None:
-        raise NotImplementedError("group: tensor parallelism does not exist yet; may be None")
-    if grad_weight_accumulator is not None:
-        raise NotDifferentiableError(
-            "grad_weight_accumulator: gradients of linear_logp come with the feature "
-            '"the fused LM head"; may be None'
-        )
-    if memory not in ("auto", "save", "recompute") and (
-        isinstance(memory, bool) or not isinstance(memory, int)
-    ):
-        raise ValueError(f"memory: is {memory!r}; may be 'auto', 'save', 'recompute' or a number of bytes")
-    _check_contract(contract)
-    check_options(ignore_index, on_invalid, vocab_size, backend)
-    _check_linear_logp(hidden, weight, targets, bias)
-    number, row_temperature = split_temperature(temperature, targets)
-    _checks.row_lists(row_temperature, rows, hidden, "hidden")
-    operands = (hidden, weight) if bias is None else (hidden, weight, bias)
-    _refuse_gradients("linear_logp", ("hidden", "weight", "bias")[: len(operands)], *operands)
-    if out is not None:
-        _check_out(out, hidden, targets, row_temperature, rows, precision)
-        for argument, value in (("weight", weight), ("bias", bias)):
-            _checks.out(out, targets, out.dtype, ((argument, value),))
-    try:
-        logp, lse, entropy = _linear_logp(
-            hidden, weight, targets, bias, return_lse, return_entropy, contract, row_temperature, rows,
-            number, ignore_index, on_invalid, vocab_size, is_binary64(precision), backend or "auto",
-        )  # fmt: skip
-    except Exception as error:
-        raise_clearly(error, _check_linear_logp, hidden, weight, targets, bias)
-    values = logp if out is None else write_out(out, logp, rows)
-    return pack(values, lse, entropy, return_lse, return_entropy)
-
-
-def _check_linear_logp(hidden, weight, targets, bias) -> None:
-    names, operands = ("hidden", "weight"), (hidden, weight)
-    if bias is not None:
-        names, operands = (*names, "bias"), (*operands, bias)
-    _checks.products(names, *operands)
-    _checks.tensor("targets", targets)
-    _checks.device("targets", targets, hidden, "hidden")
-    _checks.dtype("targets", targets, _checks.INTEGER)
-    if weight.dim() != 2 or weight.shape[0] == 0:
-        raise ValueError(f"weight: has shape {list(weight.shape)}; must be [V, H] with at least one row")
-    if hidden.dim() == 0 or hidden.shape[-1] != weight.shape[1]:
-        hint = ""
-        if hidden.dim() and hidden.shape[-1] == weight.shape[0]:
-            hint = "; hidden looks like logits: samebits.logp(logits, targets) takes those"
-        raise ValueError(
-            f"hidden: has shape {list(hidden.shape)}; must be [..., {weight.shape[1]}], for weight is "
-            f"{list(weight.shape)}{hint}"
-        )
-    _checks.leading(targets, hidden, "hidden")
-    if bias is not None and bias.shape != weight.shape[:1]:
-        raise ValueError(
-            f"bias: has shape {list(bias.shape)}; must be [{weight.shape[0]}], the rows of weight"
-        )

@@ -1,13 +1,18 @@
 """Selected-token log-probabilities of the last axis, with first-order gradients."""
 
+from __future__ import annotations
+
 from numbers import Real
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, overload
 
 import torch
 from torch import Tensor
 
 from . import _autograd, _checks, _torch_private
 from ._errors import raise_clearly
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _logp = torch.ops.samebits.logp.default
 _logp_out = torch.ops.samebits.logp_out.default
@@ -37,6 +42,19 @@ class LogpLseEntropy(NamedTuple):
 
 
 LogpResult = Tensor | LogpLse | LogpEntropy | LogpLseEntropy
+
+
+class LogpOptions(TypedDict, total=False):
+    """Keywords of logp that do not decide what is returned."""
+
+    temperature: float | Tensor | None
+    rows: Tensor | None
+    out: Tensor | None
+    precision: Literal["fp64"] | None
+    ignore_index: int | None
+    on_invalid: Literal["zero", "nan", "raise"]
+    vocab_size: int | None
+    backend: str | None
 
 
 def pack(logp: Tensor, lse: Tensor, entropy: Tensor, return_lse: bool, return_entropy: bool) -> LogpResult:
@@ -104,6 +122,66 @@ def write_out(out: Tensor, logp: Tensor, rows: Tensor | None) -> Tensor:
         chosen = torch.zeros(count + 1, dtype=torch.bool, device=out.device).index_fill(0, listed, True)
         logp = torch.where(chosen[:count].view(out.shape), logp, out)
     return out.copy_(logp)
+
+
+@overload
+def logp(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    return_lse: Literal[False] = False,
+    return_entropy: Literal[False] = False,
+    **options: Unpack[LogpOptions],
+) -> Tensor:
+    """Log-probabilities alone."""
+
+
+@overload
+def logp(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    return_lse: Literal[True],
+    return_entropy: Literal[False] = False,
+    **options: Unpack[LogpOptions],
+) -> LogpLse:
+    """With the log-sum-exp."""
+
+
+@overload
+def logp(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    return_lse: Literal[False] = False,
+    return_entropy: Literal[True],
+    **options: Unpack[LogpOptions],
+) -> LogpEntropy:
+    """With the entropy."""
+
+
+@overload
+def logp(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    return_lse: Literal[True],
+    return_entropy: Literal[True],
+    **options: Unpack[LogpOptions],
+) -> LogpLseEntropy:
+    """With both."""
+
+
+@overload
+def logp(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    return_lse: bool,
+    return_entropy: bool,
+    **options: Unpack[LogpOptions],
+) -> LogpResult:
+    """With what the flags say."""
 
 
 def logp(
@@ -181,7 +259,7 @@ def logp(
             options = (number, ignore_index, on_invalid, vocab_size, binary64, backend or "auto")
             if out is not None:
                 _checks.logp(logits, targets, row_temperature, rows)
-                _check_out(out, logits, targets, row_temperature, rows, precision)
+                check_logp_out(out, logits, targets, row_temperature, rows, precision)
             if (
                 not (logits.requires_grad and torch.is_grad_enabled())
                 and not _torch_private.tangents_active()
@@ -205,7 +283,8 @@ def logp(
     return pack(values, results[1], results[2], return_lse, return_entropy)
 
 
-def _check_out(out, logits, targets, row_temperature, rows, precision) -> None:
+def check_logp_out(out, logits, targets, row_temperature, rows, precision) -> None:
+    """The buffer of a call on these inputs."""
     wide = precision == "fp64" or logits.dtype == torch.float64
     inputs = (("logits", logits), ("targets", targets), ("temperature", row_temperature), ("rows", rows))
     _checks.out(out, targets, torch.float64 if wide else torch.float32, inputs)

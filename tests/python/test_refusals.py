@@ -66,7 +66,7 @@ REFUSED = {
     "matmul tc16": (lambda: sb.matmul(X.half(), X.t().half()), RuntimeError,
         r"contract: .*tc16.*contract=\"fma\""),
     "matmul out_dtype": (lambda: sb.matmul(X, X.t(), out_dtype=torch.float16), TypeError,
-        r"out: is float16; must be"),
+        r"out_dtype: is float16; may be float32"),
     "linear bias": (lambda: sb.linear(X, X, X[0]), ValueError, r"bias: has shape \[50\]; must be \[4\]"),
     "linear mixed": (lambda: sb.linear(X, X, X[:, 0].double()), TypeError,
         r"bias: is float64 but x is float32"),
