@@ -118,15 +118,20 @@ def plan(
     per_row = isinstance(temperature, torch.Tensor)
     number = 1.0 if per_row or temperature is None else float(temperature)
     kind = torch.device(device).type
+    computes = kind in ("cpu", "cuda")
+    if not computes:
+        refusals.append(f"device: is {kind}; may be cpu")
     try:
         text = torch.ops.samebits.plan.default(
-            op, _checks.name(dtype or torch.float32), kind, contract, per_row, rows is not None,
+            op, _checks.name(dtype or torch.float32), kind if computes else "cpu", contract, per_row, rows is not None,
             rows is not None and out is not None, vocab, number, ignore_index, on_invalid, vocab_size,
             is_binary64(precision), backend or "auto",
         )  # fmt: skip
     except RuntimeError as error:
         raise_clearly(error, lambda: None)
     provenance = json.loads(text)
+    if not computes:
+        provenance.update(device=kind, backend="", kernels=[])
     refusals = provenance.pop("refusals", []) + refusals
     return Plan(
         provenance["op"], provenance["contract"], provenance["level"], provenance["backend"],
