@@ -123,8 +123,8 @@ def plan(
         refusals.append(f"device: is {kind}; may be cpu")
     try:
         text = torch.ops.samebits.plan.default(
-            op, _checks.name(dtype or torch.float32), kind if computes else "cpu", contract, per_row, rows is not None,
-            rows is not None and out is not None, vocab, number, ignore_index, on_invalid, vocab_size,
+            op, _checks.name(dtype or torch.float32), kind if computes else "cpu", contract, per_row,
+            rows is not None, rows is not None and out is not None, vocab, number, ignore_index, on_invalid, vocab_size,
             is_binary64(precision), backend or "auto",
         )  # fmt: skip
     except RuntimeError as error:
