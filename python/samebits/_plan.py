@@ -124,8 +124,8 @@ def plan(
     try:
         text = torch.ops.samebits.plan.default(
             op, _checks.name(dtype or torch.float32), kind if computes else "cpu", contract, per_row,
-            rows is not None, rows is not None and out is not None, vocab, number, ignore_index, on_invalid, vocab_size,
-            is_binary64(precision), backend or "auto",
+            rows is not None, rows is not None and out is not None, vocab, number, ignore_index, on_invalid,
+            vocab_size, is_binary64(precision), backend or "auto",
         )  # fmt: skip
     except RuntimeError as error:
         raise_clearly(error, lambda: None)
