@@ -32,15 +32,6 @@ std::uint64_t load(const std::vector<std::byte>& bytes) {
   return value;
 }
 
-const char* enumerator(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32: return "kFloat32";
-    case DType::kBFloat16: return "kBFloat16";
-    case DType::kFloat16: return "kFloat16";
-    default: return "kFloat64";
-  }
-}
-
 }  // namespace
 
 std::span<const Golden> golden_vectors() { return kGolden; }
@@ -72,7 +63,7 @@ std::string golden_text(const Golden& golden) {
   std::snprintf(text, sizeof text,
                 "{DType::%s, %" PRId64 ", %.1f, 0x%" PRIx64 ", 0x%" PRIx64 ", 0x%" PRIx64 ", 0x%016" PRIx64
                 "},",
-                enumerator(golden.dtype), golden.vocab, golden.temperature, golden.logp, golden.lse,
+                dtype_enumerator(golden.dtype), golden.vocab, golden.temperature, golden.logp, golden.lse,
                 golden.entropy, golden.gradient);
   return text;
 }

@@ -71,6 +71,15 @@ void store_element(std::vector<std::byte>& data, DType dtype, std::int64_t index
   }
 }
 
+const char* dtype_enumerator(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return "kFloat32";
+    case DType::kBFloat16: return "kBFloat16";
+    case DType::kFloat16: return "kFloat16";
+    default: return "kFloat64";
+  }
+}
+
 SelftestCase random_selftest_case(Random& random) {
   constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64};
   SelftestCase test;
@@ -99,6 +108,15 @@ SelftestCase random_selftest_case(Random& random) {
   }
   constexpr double kTemperatures[] = {1, 1, 0.7, 2.5, 1e-3, 1e6};
   test.options.temperature = kTemperatures[random.below(std::size(kTemperatures))];
+  if (random.below(4) == 0) {
+    for (std::int64_t row = 0; row < test.rows; ++row)
+      test.row_temperature.push_back(0.25 + std::abs(random.signed_unit()));
+  }
+  if (random.below(4) == 0) {
+    for (std::int64_t i = random.below(4); i > 0; --i)
+      test.selected.emplace_back(random.below(test.rows + 2) - 1);
+    test.has_selection = true;
+  }
   if (random.below(4) == 0) test.options.ignore_index = test.targets[0];
   test.options.on_invalid = random.below(2) == 0 ? OnInvalid::kZero : OnInvalid::kNan;
   test.options.precision = random.below(6) == 0 ? Precision::kFloat64 : Precision::kFromLogits;
@@ -132,8 +150,16 @@ SelftestResult run_selftest_case(const SelftestCase& test, const SelftestForward
   };
   const std::vector<std::byte> g = upstream(test.grad_logp), h = upstream(test.grad_lse),
                                e = upstream(test.grad_entropy);
-  forward(logits, targets, test.options, outputs);
-  backward(logits, targets, test.options, {outputs.row_max, outputs.row_sum, outputs.row_entropy_sum},
+  LogpOptions options = test.options;
+  if (!test.row_temperature.empty()) {
+    options.row_temperature = ConstTensorView(test.row_temperature.data(), DType::kFloat64, {test.rows});
+  }
+  if (test.has_selection) {
+    options.rows = ConstTensorView(test.selected.data(), DType::kInt64,
+                                   {static_cast<std::int64_t>(test.selected.size())});
+  }
+  forward(logits, targets, options, outputs);
+  backward(logits, targets, options, {outputs.row_max, outputs.row_sum, outputs.row_entropy_sum},
            {ConstTensorView(g.data(), real, {test.rows}), ConstTensorView(h.data(), real, {test.rows}),
             ConstTensorView(e.data(), real, {test.rows})},
            gradient);

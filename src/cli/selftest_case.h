@@ -39,6 +39,9 @@ struct SelftestCase {
   std::vector<std::int64_t> targets;                      // [rows]
   std::vector<double> grad_logp, grad_lse, grad_entropy;  // [rows], before rounding to the result type
   LogpOptions options;
+  std::vector<double> row_temperature;  // [rows], or empty for the scalar of `options`
+  std::vector<std::int64_t> selected;   // row list, when there is one
+  bool has_selection = false;
 
   bool wide() const { return dtype == DType::kFloat64 || options.precision == Precision::kFloat64; }
   /// "bfloat16 [3, 1000]"
@@ -47,6 +50,9 @@ struct SelftestCase {
 
 /// Stores `value`, rounded toward zero, as element `index` of `data`.
 void store_element(std::vector<std::byte>& data, DType dtype, std::int64_t index, double value);
+
+/// "kFloat32", as the golden tables spell it.
+const char* dtype_enumerator(DType dtype);
 
 /// A random case: small and large rows, several families of logits (masks, infinities, NaN and raw bit patterns among
 /// them), all options, invalid ids.

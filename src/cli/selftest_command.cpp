@@ -13,15 +13,16 @@
 #include "cli/common_options.h"
 #include "cli/golden.h"
 #include "cli/selftest_case.h"
+#include "cli/selftest_product.h"
 #include "cli/twin.h"
 
 namespace samebits::cli {
 namespace {
 
 constexpr const char* kExamples = R"(
-Checks, for every backend this machine can run: the golden vectors built into the command, and random calls (forward and
-backward, every element type, masks, infinities, NaN, all options) against the scalar twin, once with one thread and once
-with all. Exit status: 0 all bits the same, 1 some differ.
+Checks, for every backend this machine can run: the golden vectors built into the command, and random calls against the
+scalar twin, once with one thread and once with all: logp forward and backward (every element type, masks, infinities,
+NaN, all options), the fma product, and linear_logp. Exit status: 0 all bits the same, 1 some differ.
 
 Examples:
   samebits selftest
@@ -73,8 +74,41 @@ bool same_result(const SelftestCase& test, const SelftestResult& twin, const Sel
   return true;
 }
 
-bool check_golden(const std::string& who, const std::function<SelftestResult(const SelftestCase&)>& run) {
+// The product of a case and, where it exists, the log-probabilities fused with it.
+bool same_product(const ProductCase& test, const std::string& who, int threads) {
+  ExecContext context;
+  context.backend = who;
+  context.threads = threads;
+  const auto same = [&](const char* what, std::size_t size, const std::vector<std::byte>& twin,
+                        const std::vector<std::byte>& result) {
+    const auto at = first_difference(twin, result, size);
+    if (!at) return true;
+    const auto pattern = [&](const std::vector<std::byte>& from) {
+      return pattern_text(std::span(from).subspan(static_cast<std::size_t>(*at) * size, size));
+    };
+    std::printf("%s differs from the twin: %s of %s, element %lld: %s, twin %s\n", who.c_str(), what,
+                test.text().c_str(), static_cast<long long>(*at), pattern(result).c_str(),
+                pattern(twin).c_str());
+    return false;
+  };
+  const auto out_size = static_cast<std::size_t>(dtype_size(test.out_dtype));
+  if (!same("matmul", out_size, product_by_twin(test), product_by_library(test, context))) return false;
+  if ((test.dtype != DType::kFloat32 && test.dtype != DType::kFloat64) || test.depth == 0) return true;
+  return same("linear_logp", out_size, linear_logp_by_twin(test), linear_logp_by_library(test, context));
+}
+
+bool check_golden(const std::string& who, const std::function<SelftestResult(const SelftestCase&)>& run,
+                  const std::function<std::vector<std::byte>(const ProductCase&)>& multiply) {
   bool same = true;
+  for (const ProductGolden& golden : product_goldens()) {
+    const std::string expected = product_golden_text(golden);
+    const std::string found =
+        product_golden_text(product_golden_of(golden, multiply(product_golden_case(golden))));
+    if (expected == found) continue;
+    std::printf("%s differs from a golden product:\n  recorded %s\n  computed %s\n", who.c_str(),
+                expected.c_str(), found.c_str());
+    same = false;
+  }
   for (const Golden& golden : golden_vectors()) {
     const std::string expected = golden_text(golden);
     const std::string found = golden_text(golden_of(golden, run(golden_case(golden))));
@@ -91,6 +125,10 @@ int run_selftest(const SelftestArguments& arguments) {
     for (const Golden& golden : golden_vectors()) {
       std::printf("    %s\n", golden_text(golden_of(golden, run_by_twin(golden_case(golden)))).c_str());
     }
+    for (const ProductGolden& golden : product_goldens()) {
+      const ProductGolden found = product_golden_of(golden, product_by_twin(product_golden_case(golden)));
+      std::printf("    %s\n", product_golden_text(found).c_str());
+    }
     return kSame;
   }
   std::vector<std::string> names;
@@ -105,22 +143,27 @@ int run_selftest(const SelftestArguments& arguments) {
   }
 
   std::map<std::string, std::int64_t> differing;
-  const auto golden_by = [](const std::string& name) {
-    return [name](const SelftestCase& test) { return run_by_library(test, name, 1); };
-  };
-  differing["scalar twin"] = !check_golden("the scalar twin", run_by_twin);
-  for (const std::string& name : names) differing[name] = !check_golden(name, golden_by(name));
+  differing["scalar twin"] = !check_golden("the scalar twin", run_by_twin, product_by_twin);
+  for (const std::string& name : names) {
+    ExecContext context;
+    context.backend = name;
+    differing[name] = !check_golden(
+        name, [&](const SelftestCase& test) { return run_by_library(test, name, 1); },
+        [&](const ProductCase& test) { return product_by_library(test, context); });
+  }
 
   Progress progress(arguments.run.progress(), "selftest", "cases", arguments.cases);
   Random random(arguments.seed);
   for (std::int64_t i = 0; i < arguments.cases; ++i) {
     const SelftestCase test = random_selftest_case(random);
     const SelftestResult twin = run_by_twin(test);
+    const ProductCase product = random_product_case(random);
     for (const std::string& name : names) {
       for (const int threads : {1, arguments.run.threads}) {
         // Ten messages a backend tell as much as ten thousand.
         if (differing[name] >= 10) continue;
         differing[name] += !same_result(test, twin, run_by_library(test, name, threads), name);
+        differing[name] += !same_product(product, name, threads);
       }
     }
     progress.advance(1);
@@ -129,12 +172,14 @@ int run_selftest(const SelftestArguments& arguments) {
   for (const auto& [name, count] : differing) {
     total += count;
     if (arguments.run.quiet) continue;
-    std::printf(
-        "%-12s %zu golden vectors%s: %s\n", name.c_str(), golden_vectors().size(),
-        name == "scalar twin" ? "" : (", " + std::to_string(arguments.cases) + " random calls").c_str(),
-        count == 0    ? "same bits"
-        : count >= 10 ? "stopped after 10 differences"
-                      : "DIFFERS");
+    std::printf("%-12s %zu golden vectors%s: %s\n", name.c_str(),
+                golden_vectors().size() + product_goldens().size(),
+                name == "scalar twin"
+                    ? ""
+                    : (", " + std::to_string(arguments.cases) + " random calls of logp and matmul").c_str(),
+                count == 0    ? "same bits"
+                : count >= 10 ? "stopped after 10 differences"
+                              : "DIFFERS");
   }
   return total == 0 ? kSame : kDiffers;
 }

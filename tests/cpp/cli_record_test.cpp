@@ -11,6 +11,7 @@
 #include "cli/logp_settings.h"
 #include "cli/progress.h"
 #include "cli/selftest_case.h"
+#include "cli/selftest_product.h"
 #include "cli/twin.h"
 #include "cli_fixtures.h"
 
@@ -118,6 +119,29 @@ TEST(SelftestTest, golden_vectors_hold_for_the_twin_and_tell_a_wrong_one) {
     auto other = result;
     other[6][0] ^= std::byte{1};
     EXPECT_NE(golden_text(golden_of(golden, other)), golden_text(golden));
+  }
+}
+
+TEST(SelftestTest, golden_products_hold_for_the_twin) {
+  for (const ProductGolden& golden : product_goldens()) {
+    const auto output = product_by_twin(product_golden_case(golden));
+    EXPECT_EQ(product_golden_text(product_golden_of(golden, output)), product_golden_text(golden));
+  }
+}
+
+// Values of the formula are small multiples of 1/16, so that a product of few terms is exact in double.
+TEST(SelftestTest, the_golden_product_is_the_product) {
+  const ProductCase test = product_golden_case({DType::kFloat64, 40, 0});
+  const auto bytes = product_by_twin(test);
+  const auto* out = reinterpret_cast<const double*>(bytes.data());
+  const auto* a = reinterpret_cast<const double*>(test.a.data());
+  const auto* b = reinterpret_cast<const double*>(test.b.data());
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 5; ++j) {
+      double sum = 0;
+      for (int k = 0; k < 40; ++k) sum += a[40 * i + k] * b[40 * j + k];
+      EXPECT_EQ(out[5 * i + j], sum);
+    }
   }
 }
 
