@@ -31,10 +31,16 @@ def sparse_example(path, rows=16384, vocab=131072):
         file.truncate(8 + len(text) + 8 * rows + size)
 
 
+def default_signals():
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def started_on_sparse(folder):
     """A logp run that has begun to write its temporary file."""
     sparse_example(folder / "in")
-    process = start("logp", folder / "in", "-o", folder / "out")
+    # A runner in the background may have SIGINT or SIGHUP ignored, and the command keeps that.
+    process = start("logp", folder / "in", "-o", folder / "out", preexec_fn=default_signals)
     while not list(folder.glob(".out.*.tmp")):
         assert process.poll() is None
         time.sleep(0.01)
