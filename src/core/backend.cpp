@@ -58,10 +58,14 @@ const Backend& pick_backend(std::string_view name) {
   return best;
 }
 
+// Far above any machine that gains from it; keeps a slip of the pen from starting a million threads.
+constexpr int kMaxThreads = 4096;
+
 Executor make_executor(const ExecContext& context) {
-  if (context.threads < 0)
+  if (context.threads < 0 || context.threads > kMaxThreads)
     throw Error(ErrorCode::kInvalidArgument, "threads",
-                "is " + std::to_string(context.threads) + "; must be 0 (all) or positive");
+                "is " + std::to_string(context.threads) + "; must be 0 (as many as the machine has) to " +
+                    std::to_string(kMaxThreads));
   Executor executor;
   executor.threads = context.threads > 0 ? context.threads : hardware_threads();
   executor.parallel_for =
