@@ -28,7 +28,7 @@ test: build  ## everything: C++ tests, then Python tests
 	ctest --preset $(PRESET) -j $$(nproc) --progress
 	$(PACKAGE) $(PYTHON) -m pytest
 
-demo: build  ## train, sample and recompute: how many log-probs differ, in a table and docs/demo.png
+demo: build  ## train, sample and recompute: how many log-probs differ (demo-out/)
 	$(PACKAGE) $(PYTHON) -m samebits.demo $(DEMO_ARGS)
 
 lint: setup  ## formatting, spelling and house lints over all files
