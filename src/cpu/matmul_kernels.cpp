@@ -32,10 +32,16 @@ template <class Real>
 inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag<Real>()));
 
 template <class Real, int R>
-void tile(std::int64_t depth, const Real* HWY_RESTRICT a, const Real* HWY_RESTRICT b, Real* HWY_RESTRICT acc,
-          std::int64_t acc_stride, bool first) {
+void tile(std::int64_t depth, const Real* HWY_RESTRICT a, const Real* HWY_RESTRICT b, std::int64_t b_stride,
+          Real* HWY_RESTRICT acc, std::int64_t acc_stride, bool first, const Real* ahead,
+          std::int64_t ahead_stride) {
   const Tag<Real> d;
   constexpr int kN = kLanes<Real>;
+  // The lines fetched ahead are spread over the steps of a whole chunk, kFetches each: memory and arithmetic work
+  // at the same time, which few rows need most.
+  constexpr int kLine = 64 / sizeof(Real);
+  constexpr int kFetches = kVectors * kN / kLine > 0 ? kVectors * kN / kLine : 1;
+  constexpr std::int64_t kStepsOfColumn = kChunk<Real> / kLine / kFetches;
   hn::Vec<Tag<Real>> sum[R][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -43,16 +49,24 @@ void tile(std::int64_t depth, const Real* HWY_RESTRICT a, const Real* HWY_RESTRI
     for (int v = 0; v < kVectors; ++v)
       sum[r][v] = first ? hn::Zero(d) : hn::LoadU(d, acc + r * acc_stride + v * kN);
   }
-  for (std::int64_t k = 0; k < depth; ++k) {
-    hn::Vec<Tag<Real>> column[kVectors];
+  for (std::int64_t start = 0; start < depth; start += kStepsOfColumn) {
+    const std::int64_t end = start + kStepsOfColumn < depth ? start + kStepsOfColumn : depth;
+    const Real* fetch = ahead;
+    ahead += ahead_stride;
+    for (std::int64_t k = start; k < end; ++k) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * kN);
-    b += kVectors * kN;
+      for (int i = 0; i < kFetches; ++i) __builtin_prefetch(fetch + i * kLine, 0, 2);
+      fetch += kFetches * kLine;
+      hn::Vec<Tag<Real>> column[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * kN);
+      b += b_stride;
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const auto scale = hn::Set(d, a[r * kPackedStride<Real> + k]);
+      for (int r = 0; r < R; ++r) {
+        const auto scale = hn::Set(d, a[r * kPackedStride<Real> + k]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = FusedMulAdd(scale, column[v], sum[r][v]);
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = FusedMulAdd(scale, column[v], sum[r][v]);
+      }
     }
   }
 #pragma GCC unroll 16
@@ -110,16 +124,13 @@ HWY_INLINE void transpose_block(const Real* HWY_RESTRICT source, std::int64_t st
 }
 
 template <class Real>
-void transpose(const Real* HWY_RESTRICT source, std::int64_t stride, std::int64_t depth, std::int64_t ahead,
+void transpose(const Real* HWY_RESTRICT source, std::int64_t stride, std::int64_t depth,
                Real* HWY_RESTRICT packed) {
   constexpr int kN = kLanes<Real>;
   constexpr int kPanel = kVectors * kN;
   constexpr std::int64_t kStep = 16 / sizeof(Real);
-  constexpr std::int64_t kLine = 64 / sizeof(Real);
   std::int64_t k = 0;
   for (; k + kStep <= depth; k += kStep) {
-    if (k % kLine == 0)
-      for (int c = 0; c < kPanel; ++c) __builtin_prefetch(source + c * stride + k + ahead);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
       transpose_block<Real>(source + v * kN * stride + k, stride, packed + k * kPanel + v * kN, kPanel);

@@ -19,13 +19,12 @@ inline constexpr std::int64_t kPackedStride = kChunk<Real> + static_cast<std::in
 template <class Real>
 struct DotKernels {
   // acc[r][c] = fma(a[r][k], b[k][c], acc[r][c]) for k ascending below depth, c below panel_columns. Rows of a are
-  // kPackedStride apart, rows of b panel_columns, rows of acc acc_stride. `first`: acc starts from +0.
-  using Tile = void (*)(std::int64_t depth, const Real* a, const Real* b, Real* acc, std::int64_t acc_stride,
-                        bool first);
+  // kPackedStride apart, rows of b b_stride, rows of acc acc_stride. `first`: acc starts from +0.
+  // Meanwhile fetches kChunk elements from each of panel_columns places, ahead_stride apart, into the cache.
+  using Tile = void (*)(std::int64_t depth, const Real* a, const Real* b, std::int64_t b_stride, Real* acc,
+                        std::int64_t acc_stride, bool first, const Real* ahead, std::int64_t ahead_stride);
   // packed[k][c] = source[c][k] for panel_columns columns, each contiguous along k, stride elements apart.
-  // Reads ahead of itself by `ahead` elements (a prefetch; may point anywhere).
-  using Transpose = void (*)(const Real* source, std::int64_t stride, std::int64_t depth, std::int64_t ahead,
-                             Real* packed);
+  using Transpose = void (*)(const Real* source, std::int64_t stride, std::int64_t depth, Real* packed);
 
   int tile_rows = 0;                 // rows of the register tile
   int panel_columns = 0;             // columns of the register tile

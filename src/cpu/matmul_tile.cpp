@@ -14,6 +14,12 @@ constexpr std::int64_t kMaxPanel = 128 / static_cast<std::int64_t>(sizeof(Real))
 
 template <class Real, class In>
 void widen_run(const In* source, std::int64_t stride, std::int64_t count, Real* out) {
+  if constexpr (std::is_same_v<Real, In>) {
+    if (stride == 1) {
+      std::memcpy(out, source, static_cast<std::size_t>(count) * sizeof(Real));
+      return;
+    }
+  }
   if (stride == 1) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = order::widen<Real>(source[i]);
   } else {
@@ -36,11 +42,6 @@ void load_run(DType dtype, const void* data, std::int64_t offset, std::int64_t s
       default: return widen_run(static_cast<const float*>(data) + offset, stride, count, out);
     }
   }
-}
-
-template <class Real>
-bool stored_as(DType dtype) {
-  return dtype == (sizeof(Real) == 4 ? DType::kFloat32 : DType::kFloat64);
 }
 
 }  // namespace
@@ -85,8 +86,8 @@ void TileWorker<Real>::pack_panel(std::int64_t column, std::int64_t columns, std
   const std::int64_t along_k = operands_.b_depth_stride, across = operands_.b_column_stride;
   const std::int64_t offset = k * along_k + column * across;
   Real* packed = scratch_ + layout_.panel;
-  if (along_k == 1 && columns == panel && stored_as<Real>(operands_.dtype)) {
-    kernels_.transpose(static_cast<const Real*>(operands_.b) + offset, across, depth, kChunk<Real>, packed);
+  if (dense_along_k() && columns == panel) {
+    kernels_.transpose(static_cast<const Real*>(operands_.b) + offset, across, depth, packed);
     return;
   }
   if (std::abs(across) <= std::abs(along_k)) {
@@ -104,17 +105,44 @@ void TileWorker<Real>::pack_panel(std::int64_t column, std::int64_t columns, std
     else
       std::fill(run, run + depth, Real(0));
   }
-  kernels_.transpose(staging, kPackedStride<Real>, depth, 0, packed);
+  kernels_.transpose(staging, kPackedStride<Real>, depth, packed);
 }
 
 template <class Real>
-void TileWorker<Real>::multiply(std::int64_t depth, const Real* a, std::int64_t rows, Real* acc, bool first) {
+void TileWorker<Real>::multiply(std::int64_t depth, const Real* a, std::int64_t rows, Real* acc, bool first,
+                                std::int64_t next_column, std::int64_t next_k) {
   const Real* panel = scratch_ + layout_.panel;
+  // The first rows fetch what is packed next; the others fetch what is there already.
+  const Real* ahead = panel;
+  std::int64_t ahead_stride = 0;
+  if (dense_along_k() && next_k < operands_.depth) {
+    ahead_stride = operands_.b_column_stride;
+    ahead = static_cast<const Real*>(operands_.b) + next_column * ahead_stride + next_k;
+  }
   for (std::int64_t r = 0; r < rows; r += kernels_.tile_rows) {
     const std::int64_t count = std::min<std::int64_t>(kernels_.tile_rows, rows - r);
-    kernels_.tile[count](depth, a + r * kPackedStride<Real>, panel, acc + r * layout_.acc_stride,
-                         layout_.acc_stride, first);
+    kernels_.tile[count](depth, a + r * kPackedStride<Real>, panel, kernels_.panel_columns,
+                         acc + r * layout_.acc_stride, layout_.acc_stride, first, ahead, ahead_stride);
+    ahead = panel;
+    ahead_stride = 0;
   }
+}
+
+template <class Real>
+void TileWorker<Real>::multiply_in_place(std::int64_t column, std::int64_t columns, std::int64_t k,
+                                         std::int64_t depth, const Real* a, std::int64_t rows, Real* acc,
+                                         bool first) {
+  constexpr std::int64_t kSteps = 16;  // rows of B that are read side by side
+  const std::int64_t panel = kernels_.panel_columns, along_k = operands_.b_depth_stride;
+  const Real* b = static_cast<const Real*>(operands_.b) + k * along_k + column;
+  const std::int64_t whole = columns / panel * panel;
+  for (std::int64_t i = 0; i < depth; i += kSteps)
+    for (std::int64_t c = 0; c < whole; c += panel)
+      kernels_.tile[rows](std::min(kSteps, depth - i), a + i, b + i * along_k + c, along_k, acc + c,
+                          layout_.acc_stride, first && i == 0, a, 0);
+  if (whole == columns) return;
+  pack_panel(column + whole, columns - whole, k, depth);
+  multiply(depth, a, rows, acc + whole, first, 0, operands_.depth);
 }
 
 template <class Real>
@@ -139,12 +167,27 @@ Tile<Real> TileWorker<Real>::compute(const void* const* a_rows, std::int64_t row
       for (std::int64_t k = outer; k < outer_end; k += kChunk<Real>)
         pack_a(a_rows, rows, k, std::min(kChunk<Real>, outer_end - k),
                a + (k - outer) / kChunk<Real> * rows * kPackedStride<Real>);
+      const auto chunk_of_a = [&](std::int64_t k) {
+        return a + (k - outer) / kChunk<Real> * rows * kPackedStride<Real>;
+      };
+      if (rows <= kernels_.tile_rows && dense_across()) {
+        for (std::int64_t k = outer; k < outer_end; k += kChunk<Real>)
+          multiply_in_place(column, columns, k, std::min(kChunk<Real>, outer_end - k), chunk_of_a(k), rows,
+                            acc, k == begin);
+        continue;
+      }
       for (std::int64_t c = 0; c < columns; c += panel) {
         for (std::int64_t k = outer; k < outer_end; k += kChunk<Real>) {
           const std::int64_t depth = std::min(kChunk<Real>, outer_end - k);
+          const bool last_chunk = k + depth == outer_end, last_panel = c + panel >= columns;
           pack_panel(column + c, std::min(panel, columns - c), k, depth);
-          multiply(depth, a + (k - outer) / kChunk<Real> * rows * kPackedStride<Real>, rows, acc + c,
-                   k == begin);
+          multiply(depth, chunk_of_a(k), rows, acc + c, k == begin,
+                   column + (!last_chunk  ? c
+                             : last_panel ? 0
+                                          : c + panel),
+                   !last_chunk  ? k + depth
+                   : last_panel ? outer_end
+                                : outer);
         }
       }
     }

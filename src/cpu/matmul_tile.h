@@ -84,7 +84,17 @@ class TileWorker {
 
   void pack_a(const void* const* a_rows, std::int64_t rows, std::int64_t k, std::int64_t depth, Real* packed);
   void pack_panel(std::int64_t column, std::int64_t columns, std::int64_t k, std::int64_t depth);
-  void multiply(std::int64_t depth, const Real* a, std::int64_t rows, Real* acc, bool first);
+  // The packed panel times `rows` rows of packed A. (next_column, next_k) is what will be packed after it.
+  void multiply(std::int64_t depth, const Real* a, std::int64_t rows, Real* acc, bool first,
+                std::int64_t next_column, std::int64_t next_k);
+  // The same for a chunk of all columns, B unpacked: it would be used too few times to earn the copy.
+  void multiply_in_place(std::int64_t column, std::int64_t columns, std::int64_t k, std::int64_t depth,
+                         const Real* a, std::int64_t rows, Real* acc, bool first);
+  bool stored_as_real() const {
+    return operands_.dtype == (sizeof(Real) == 4 ? DType::kFloat32 : DType::kFloat64);
+  }
+  bool dense_along_k() const { return stored_as_real() && operands_.b_depth_stride == 1; }
+  bool dense_across() const { return stored_as_real() && operands_.b_column_stride == 1; }
 
   const DotKernels<Real>& kernels_;
   const TileOperands& operands_;
