@@ -24,7 +24,7 @@ struct ExecContext {
   /// "auto", or a backend forced by name ("avx512", "avx2", "neon", "scalar"; see backends()).
   /// An unknown or unavailable name raises and lists the choices.
   std::string_view backend = "auto";
-  int threads = 0;                ///< at most this many at work; 0 means as many as the machine has
+  int threads = 0;                ///< at most this many at work, up to 4096; 0: as many as there are
   ParallelFor parallel_for = {};  ///< how tasks are spread; default: the library's own pool
   std::span<std::byte> workspace =
       {};                  ///< scratch memory; used when large enough, else one block is allocated

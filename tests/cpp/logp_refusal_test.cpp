@@ -130,7 +130,7 @@ std::vector<Refusal> refusals() {
        }},
       {"unknown_backend", kInvalid, "backend", "'fast'", "'auto'",
        [](Call& c) { c.context.backend = "fast"; }},
-      {"negative_threads", kInvalid, "threads", "-1", "positive", [](Call& c) { c.context.threads = -1; }},
+      {"negative_threads", kInvalid, "threads", "-1", "4096", [](Call& c) { c.context.threads = -1; }},
 
       {"logp_of_another_dtype", kType, "logp", "float64", "float32",
        [](Call& c) { c.outputs.logp.dtype = DType::kFloat64; }, true, false},
