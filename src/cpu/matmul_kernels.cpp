@@ -43,9 +43,9 @@ void tile(std::int64_t depth, const Real* HWY_RESTRICT a, const Real* HWY_RESTRI
   constexpr int kFetches = kVectors * kN / kLine > 0 ? kVectors * kN / kLine : 1;
   constexpr std::int64_t kStepsOfColumn = kChunk<Real> / kLine / kFetches;
   hn::Vec<Tag<Real>> sum[R][kVectors];
-#pragma GCC unroll 16
+  HWY_UNROLL(16)
   for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
+    HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v)
       sum[r][v] = first ? hn::Zero(d) : hn::LoadU(d, acc + r * acc_stride + v * kN);
   }
@@ -54,24 +54,24 @@ void tile(std::int64_t depth, const Real* HWY_RESTRICT a, const Real* HWY_RESTRI
     const Real* fetch = ahead;
     ahead += ahead_stride;
     for (std::int64_t k = start; k < end; ++k) {
-#pragma GCC unroll 4
+      HWY_UNROLL(4)
       for (int i = 0; i < kFetches; ++i) __builtin_prefetch(fetch + i * kLine, 0, 2);
       fetch += kFetches * kLine;
       hn::Vec<Tag<Real>> column[kVectors];
-#pragma GCC unroll 4
+      HWY_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * kN);
       b += b_stride;
-#pragma GCC unroll 16
+      HWY_UNROLL(16)
       for (int r = 0; r < R; ++r) {
         const auto scale = hn::Set(d, a[r * kPackedStride<Real> + k]);
-#pragma GCC unroll 4
+        HWY_UNROLL(4)
         for (int v = 0; v < kVectors; ++v) sum[r][v] = FusedMulAdd(scale, column[v], sum[r][v]);
       }
     }
   }
-#pragma GCC unroll 16
+  HWY_UNROLL(16)
   for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 4
+    HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, acc + r * acc_stride + v * kN);
   }
 }
@@ -131,7 +131,7 @@ void transpose(const Real* HWY_RESTRICT source, std::int64_t stride, std::int64_
   constexpr std::int64_t kStep = 16 / sizeof(Real);
   std::int64_t k = 0;
   for (; k + kStep <= depth; k += kStep) {
-#pragma GCC unroll 4
+    HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v)
       transpose_block<Real>(source + v * kN * stride + k, stride, packed + k * kPanel + v * kN, kPanel);
   }
