@@ -120,3 +120,23 @@ def test_backward_sees_logits_modified_in_place_and_raises(call):
     middle.mul_(2)
     with pytest.raises(RuntimeError, match=r"modified by an inplace operation"):
         values.sum().backward()
+
+
+def test_nothing_is_saved_but_the_inputs_and_a_few_numbers_per_row(call):
+    logits, targets = call
+    leaf = logits.clone().requires_grad_()
+    saved = []
+
+    def pack(tensor):
+        saved.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        sb.logp(leaf, targets, return_entropy=True)
+        recorded = len(saved)
+        with torch.no_grad():
+            sb.logp(leaf, targets, return_entropy=True)
+    assert len(saved) == recorded
+    inputs = {leaf.data_ptr(), targets.data_ptr()}
+    own = sum(tensor.nbytes for tensor in saved if tensor.data_ptr() not in inputs)
+    assert own == len(targets) * (4 + 8 + 8)  # M in float32, S and U as 64-bit integers
