@@ -212,8 +212,7 @@ def logp(
         targets: ``[...]`` int32 or int64 ids, any strides, compared at their own width.
         temperature: divides the logits before normalisation. A number, or a float32 or float64 tensor of the
             shape of ``targets`` (extents of 1 and 0-d are expanded). Finite, within [2^-64, 2^64]. A
-            constant: one that requires grad is refused. Default 1: the log-probability of the unscaled
-                logits.
+            constant: one that requires grad is refused. Default 1: that of the unscaled logits.
         rows: 1-D int32 or int64 numbers of the rows (of the flattened leading shape) to compute. The output
             keeps its full shape; rows not listed take the form of padding. Duplicates and numbers out of
             range are fine.
@@ -244,14 +243,8 @@ def logp(
         if (
             temperature is None and rows is None and out is None and precision is None
             and ignore_index is None and on_invalid == "zero" and vocab_size is None and backend is None
-            and not return_lse and not return_entropy
         ):  # fmt: skip
-            row_temperature, options = None, None
-            if (
-                not (logits.requires_grad and torch.is_grad_enabled())
-                and not _torch_private.tangents_active()
-            ):
-                return _logp(logits, targets)
+            row_temperature, options = None, None  # the operators' defaults, which cost nothing to pass
         else:
             check_options(ignore_index, on_invalid, vocab_size, backend)
             number, row_temperature = split_temperature(temperature, targets)
@@ -260,23 +253,23 @@ def logp(
             if out is not None:
                 _checks.logp(logits, targets, row_temperature, rows)
                 check_logp_out(out, logits, targets, row_temperature, rows, precision)
-            if (
-                not (logits.requires_grad and torch.is_grad_enabled())
-                and not _torch_private.tangents_active()
-            ):
-                if not return_lse and not return_entropy:
-                    if out is None:
-                        return _logp(logits, targets, row_temperature, rows, *options)
-                    _logp_out(logits, targets, out, row_temperature, rows, *options)
-                    if not torch.compiler.is_compiling():
-                        torch.autograd.graph.increment_version(out)
-                    return out
-                results = _logp_forward(
-                    logits, targets, return_lse, return_entropy, False, row_temperature, rows, *options
-                )
-                values = results[0] if out is None else write_out(out, results[0], rows)
-                return pack(values, results[1], results[2], return_lse, return_entropy)
-        results = _autograd.logp(logits, targets, row_temperature, rows, return_lse, return_entropy, options)
+        if (logits.requires_grad and torch.is_grad_enabled()) or _torch_private.tangents_active():
+            results = _autograd.logp(
+                logits, targets, row_temperature, rows, return_lse, return_entropy, options
+            )
+        elif return_lse or return_entropy:
+            results = _logp_forward(
+                logits, targets, return_lse, return_entropy, False, row_temperature, rows, *(options or ())
+            )
+        elif options is None:
+            return _logp(logits, targets)
+        elif out is None:
+            return _logp(logits, targets, row_temperature, rows, *options)
+        else:
+            _logp_out(logits, targets, out, row_temperature, rows, *options)
+            if not torch.compiler.is_compiling():
+                torch.autograd.graph.increment_version(out)
+            return out
     except Exception as error:
         raise_clearly(error, _checks.logp, logits, targets, None, rows)
     values = results[0] if out is None else write_out(out, results[0], rows)
