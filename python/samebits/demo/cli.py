@@ -11,6 +11,7 @@ import torch
 
 import samebits
 from samebits.demo.errors import DemoError, need
+from samebits.demo.threads import torch_threads
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -35,7 +36,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--batches", metavar="N,N,...", help="sequences of each wave of requests")
     parser.add_argument("--max-new", type=int, metavar="N", help="longest sequence sampled")
-    parser.add_argument("--steps", type=int, default=600, help="training steps (default 600)")
+    parser.add_argument("--steps", type=int, default=400, help="training steps (default 400)")
     parser.add_argument(
         "--hidden", type=int, default=256, help="hidden size of the model trained (default 256)"
     )
@@ -102,8 +103,10 @@ def run(options: argparse.Namespace) -> int:
             PlainHead(policy.head_weight, torch.float32, options.temperature),
             SamebitsHead(policy.head_weight, options.temperature),
         ]
+        generator.manual_seed(options.seed)  # the same requests, however long training was
         wanted = rollout.requests(options.batches, options.max_new, generator)
-        with stages.stage("sampling, token by token", sum(map(sum, wanted))) as tick:
+        sampling = stages.stage("sampling, token by token", sum(map(sum, wanted)))
+        with torch_threads(policy.threads), sampling as tick:
             draw = partial(heads[0].draw, generator=generator)
             recorded = rollout.sample(policy, heads, wanted, draw, generator, tick)
         by_head = {}
@@ -122,7 +125,8 @@ def run(options: argparse.Namespace) -> int:
         "rollout_batches": options.batches,
         "temperature": options.temperature,
         "seed": options.seed,
-        "threads": torch.get_num_threads(),
+        "rollout_threads": policy.threads,
+        "trainer_threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "samebits": samebits.__version__,
         "starts_from": report.SHARED,

@@ -19,13 +19,13 @@ def draw(path: Path, by_head: dict[str, list[Comparison]], subtitle: str) -> Non
     title = "The trainer recomputes the rollout's log-probs: do the bits agree?"
     figure.text(0.025, 0.935, title, fontsize=17.5, weight="bold", color=INK)
     figure.text(0.025, 0.885, subtitle, fontsize=11, color=MUTED)
-    bars = figure.add_axes((0.14, 0.155, 0.315, 0.585))
-    cloud = figure.add_axes((0.525, 0.155, 0.455, 0.585))
+    bars = figure.add_axes((0.14, 0.155, 0.315, 0.62))
+    cloud = figure.add_axes((0.525, 0.155, 0.455, 0.62))
     draw_shares(bars, by_head)
     draw_ratio_errors(cloud, by_head)
     note = (
-        "Both sides start from the hidden states recorded at rollout: layers below the LM head are not ours. "
-        "Trainer's formula: z − logsumexp(z); bf16: log-softmax left in bf16; samebits: unfused."
+        "Both sides start from the hidden states recorded at rollout: layers below the LM head are not "
+        "samebits'. Trainer's formula: z − logsumexp(z); bf16: log-softmax left in bf16; samebits: unfused."
     )
     figure.text(0.025, 0.028, note, fontsize=8.8, color=MUTED)
     figure.savefig(path, metadata={"Software": "samebits.demo"})
@@ -65,7 +65,14 @@ def draw_ratio_errors(axes, by_head: dict[str, list[Comparison]]) -> None:
         shown = errors[errors > 0].log10().clamp(LOWEST, HIGHEST)
         share = 1 - shown.numel() / errors.numel()
         spread = (torch.rand(shown.numel(), generator=jitter) - 0.5) * 0.46
-        axes.scatter(shown, row + 0.06 + spread, s=6, color=colour, alpha=0.35, linewidths=0)
+        axes.scatter(
+            shown,
+            row + 0.06 + spread,
+            s=max(6, min(30, 4000 / errors.numel())),
+            color=colour,
+            alpha=0.35,
+            linewidths=0,
+        )
         if share > 0:
             axes.scatter([zero_at], [row + 0.06], s=750 + 1250 * share, color=colour, linewidths=0)
             text = "all" if share == 1 else f"{100 * share:.0f}%"

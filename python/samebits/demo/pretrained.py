@@ -31,6 +31,7 @@ class PretrainedPolicy:
             need("accelerate", PIP, "--model with a GGUF file")
             where = {"pretrained_model_name_or_path": str(location.parent), "gguf_file": location.name}
         stages.say(f"loading {location.name}: a minute or so")
+        self.threads = torch.get_num_threads()
         self.tokenizer = load(transformers.AutoTokenizer, path, **where)
         self.model = load(transformers.AutoModelForCausalLM, path, dtype=torch.float32, **where).eval()
         arguments = inspect.signature(self.model.base_model.forward).parameters

@@ -13,6 +13,7 @@ class Policy(Protocol):
     """What the engine needs of a model: everything below the LM head, and the LM head's weight."""
 
     head_weight: Tensor  # [vocab, hidden]
+    threads: int  # that the engine runs on; the trainer uses all that torch has
 
     def prompts(self, batch: int, generator) -> Tensor:
         """Token ids to start from, [batch, length]."""

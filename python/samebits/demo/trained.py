@@ -5,6 +5,7 @@ from torch import Tensor
 
 from samebits.demo.language_model import LanguageModel, train
 from samebits.demo.text import Tokenizer, read_text
+from samebits.demo.threads import torch_threads
 
 MAX_VOCAB = 16384
 PROMPT_TOKENS = 12
@@ -13,6 +14,8 @@ MAX_SECONDS = 45.0  # of training, on slow machines
 
 class TrainedPolicy:
     """The small model; prompts are passages of its text."""
+
+    threads = 1  # its products are too small for more
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, ids: Tensor):
         self.model, self.tokenizer, self.ids = model, tokenizer, ids
@@ -36,7 +39,10 @@ def train_policy(options, generator, stages) -> tuple[TrainedPolicy, str]:
     tokenizer = Tokenizer(text, MAX_VOCAB)
     ids = torch.tensor(tokenizer.encode(text))
     model = LanguageModel(tokenizer.vocab, options.hidden)
-    with stages.stage("training a language model", options.steps) as tick:
+    with (
+        torch_threads(TrainedPolicy.threads),
+        stages.stage("training a language model", options.steps) as tick,
+    ):
         train(
             model,
             ids,

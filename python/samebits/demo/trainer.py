@@ -8,6 +8,7 @@ from torch import Tensor
 
 from samebits.demo.heads import Head
 from samebits.demo.rollout import Rollout
+from samebits.demo.threads import torch_threads
 
 
 @dataclass
@@ -61,12 +62,8 @@ def padded(score: Score, rollout: Rollout, generator) -> Tensor:
 
 
 def one_thread(score: Score, rollout: Rollout, generator) -> Tensor:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with torch_threads(1):
         return packed(score, rollout, generator)
-    finally:
-        torch.set_num_threads(threads)
 
 
 LAYOUTS = {
