@@ -133,7 +133,7 @@ LogpCase random_case(Rng& rng, std::int64_t max_vocab) {
     target = same_rows ? c.targets.front() : rng.below(vocab);
     if (bad_ids && rng.chance(3))
       target = rng.pick<std::int64_t>(
-          {-1, -100, vocab, vocab + 1, vocab + 64, (std::int64_t{1} << 32) + target,
+          {-1, -100, vocab, vocab + 1, vocab + 64, (std::int64_t{1} << 32) + rng.below(vocab),
            std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(),
            std::numeric_limits<std::int32_t>::min()});
   }
