@@ -2,6 +2,10 @@
 
 #include <torch/csrc/stable/ops.h>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <cstring>
 #include <type_traits>
 
@@ -47,6 +51,22 @@ void run_on_torch_threads(void*, std::int64_t tasks, TaskBody body, void* argume
                               [&](std::int64_t begin, std::int64_t end) { body(argument, begin, end); });
 }
 
+// A fresh large tensor is one page fault per 4 KiB as it is written, which costs a gradient of 64 x 131072 floats
+// 20 ms where writing it takes 3. Huge pages, where the system offers them on request, take 512 times fewer.
+constexpr std::int64_t kHugeBytes = std::int64_t{4} << 20;
+void advise_huge_pages(void* data, std::int64_t bytes) {
+#if defined(__linux__)
+  constexpr std::uintptr_t kPage = 4096;
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t first = (address + kPage - 1) / kPage * kPage;
+  const std::uintptr_t last = (address + static_cast<std::uintptr_t>(bytes)) / kPage * kPage;
+  // A wish: its refusal changes nothing.
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+  (void)data, (void)bytes;
+#endif
+}
+
 }  // namespace
 
 ConstTensorView view(const Tensor& tensor) {
@@ -83,7 +103,10 @@ Tensor empty(std::span<const std::int64_t> shape, DType dtype) {
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<std::int64_t>(shape.size()), shape.data(),
                                                   strides, entry->torch, aoti_torch_device_type_cpu(), 0,
                                                   &handle));
-  return Tensor(handle);
+  Tensor tensor(handle);
+  if (const std::int64_t bytes = stride * dtype_size(dtype); bytes >= kHugeBytes)
+    advise_huge_pages(tensor.mutable_data_ptr(), bytes);
+  return tensor;
 }
 
 Tensor zeros(std::span<const std::int64_t> shape, DType dtype) {
