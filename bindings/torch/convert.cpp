@@ -104,7 +104,7 @@ Tensor empty(std::span<const std::int64_t> shape, DType dtype) {
                                                   strides, entry->torch, aoti_torch_device_type_cpu(), 0,
                                                   &handle));
   Tensor tensor(handle);
-  if (const std::int64_t bytes = stride * dtype_size(dtype); bytes >= kHugeBytes)
+  if (const std::int64_t bytes = tensor.numel() * dtype_size(dtype); bytes >= kHugeBytes)
     advise_huge_pages(tensor.mutable_data_ptr(), bytes);
   return tensor;
 }
