@@ -64,7 +64,7 @@ def decode() -> dict:
 
 def decode_cpp(program: Path) -> dict:
     """The same from C++, by the benchmark program."""
-    command = [program, "--benchmark_filter=logp_forward/rows:1/", "--benchmark_format=json",
+    command = [program, "--benchmark_filter=^logp_forward/rows:1/", "--benchmark_format=json",
                "--benchmark_repetitions=9", "--benchmark_min_time=0.1"]  # fmt: skip
     runs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)[
         "benchmarks"
@@ -72,8 +72,9 @@ def decode_cpp(program: Path) -> dict:
     results = {}
     for run in runs:
         if run.get("run_type") == "iteration":
-            threads = run["name"].split("threads:")[1].split("/")[0]
-            results.setdefault(f"{run['label']}, {threads} threads", []).append(run["real_time"])
+            options = dict(part.split(":") for part in run["name"].split("/") if ":" in part)
+            dtype = "bfloat16" if options["bf16"] == "1" else "float32"
+            results.setdefault(f"{dtype}, {options['threads']} threads", []).append(run["real_time"])
     return {
         name: {"median": sorted(times)[len(times) // 2], "best": min(times), "worst": max(times)}
         for name, times in results.items()
