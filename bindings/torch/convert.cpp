@@ -26,16 +26,6 @@ const DTypePair* dtype_table() {
 }
 constexpr int kDTypes = 6;
 
-DType dtype_of(const Tensor& tensor) {
-  std::int32_t code = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &code));
-  const DTypePair* table = dtype_table();
-  for (int i = 0; i < kDTypes; ++i)
-    if (table[i].torch == code) return table[i].ours;
-  throw Error(ErrorCode::kType, "dtype",
-              "is none that samebits knows; may be float32, bfloat16, float16, float64, int32 or int64");
-}
-
 template <class View>
 View make_view(const Tensor& tensor, std::remove_reference_t<decltype(View::data)> data) {
   const auto sizes = tensor.sizes();
@@ -44,11 +34,6 @@ View make_view(const Tensor& tensor, std::remove_reference_t<decltype(View::data
               std::span(strides.data(), strides.size()));
   if (result.rank > 0 && result.shape[result.rank - 1] == 1) result.strides[result.rank - 1] = 1;
   return result;
-}
-
-void run_on_torch_threads(void*, std::int64_t tasks, TaskBody body, void* argument) {
-  torch::stable::parallel_for(0, tasks, 1,
-                              [&](std::int64_t begin, std::int64_t end) { body(argument, begin, end); });
 }
 
 // A fresh large tensor is one page fault per 4 KiB as it is written, which costs a gradient of 64 x 131072 floats
@@ -68,6 +53,16 @@ void advise_huge_pages(void* data, std::int64_t bytes) {
 }
 
 }  // namespace
+
+DType dtype_of(const Tensor& tensor) {
+  std::int32_t code = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &code));
+  const DTypePair* table = dtype_table();
+  for (int i = 0; i < kDTypes; ++i)
+    if (table[i].torch == code) return table[i].ours;
+  throw Error(ErrorCode::kType, "dtype",
+              "is none that samebits knows; may be float32, bfloat16, float16, float64, int32 or int64");
+}
 
 ConstTensorView view(const Tensor& tensor) {
   return make_view<ConstTensorView>(tensor, tensor.const_data_ptr());
@@ -119,52 +114,6 @@ Tensor zeros(std::span<const std::int64_t> shape, DType dtype) {
 std::span<const std::int64_t> shape_of(const Tensor& tensor) {
   const auto sizes = tensor.sizes();
   return {sizes.data(), sizes.size()};
-}
-
-LogpOptions make_options(const std::optional<Tensor>& row_temperature, const std::optional<Tensor>& rows,
-                         double temperature, std::optional<std::int64_t> ignore_index,
-                         const std::string& on_invalid, std::optional<std::int64_t> vocab_size,
-                         bool binary64) {
-  LogpOptions options;
-  options.temperature = temperature;
-  options.row_temperature = view(row_temperature);
-  options.rows = view(rows);
-  options.ignore_index = ignore_index;
-  options.on_invalid = parse_on_invalid(on_invalid);
-  options.vocab_size = vocab_size;
-  options.precision = binary64 ? Precision::kFloat64 : Precision::kFromLogits;
-  return options;
-}
-
-OnInvalid parse_on_invalid(const std::string& name) {
-  if (name == "zero") return OnInvalid::kZero;
-  if (name == "nan") return OnInvalid::kNan;
-  if (name == "raise") return OnInvalid::kRaise;
-  throw Error(ErrorCode::kInvalidArgument, "on_invalid",
-              "is '" + name + "'; may be 'zero', 'nan' or 'raise'");
-}
-
-DType parse_dtype(const std::string& name) {
-  for (int i = 0; i < kDTypes; ++i)
-    if (dtype_name(dtype_table()[i].ours) == name) return dtype_table()[i].ours;
-  throw Error(ErrorCode::kType, "dtype", "is " + name + "; may be float32, bfloat16, float16 or float64");
-}
-
-bool is_binary64(const Tensor& logits, bool asked) { return asked || dtype_of(logits) == DType::kFloat64; }
-
-ExecContext context(const std::string& backend) {
-  ExecContext result;
-  result.backend = backend;
-  result.threads = static_cast<int>(torch::stable::get_num_threads());
-  result.parallel_for = {run_on_torch_threads, nullptr};
-  return result;
-}
-
-std::runtime_error translate(const Error& error) {
-  const char* kind = "unsupported";
-  if (error.code() == ErrorCode::kInvalidArgument) kind = "value";
-  if (error.code() == ErrorCode::kType) kind = "type";
-  return std::runtime_error(std::string("[samebits:") + kind + "] " + error.what());
 }
 
 }  // namespace samebits::torch_binding

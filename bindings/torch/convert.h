@@ -25,6 +25,9 @@ using torch::stable::Tensor;
   "Tensor? row_temperature=None, Tensor? rows=None, float temperature=1.0, int? ignore_index=None, " \
   "str on_invalid='zero', int? vocab_size=None, bool binary64=False, str backend='auto'"
 
+// Throws when it is a dtype the library has no word for.
+DType dtype_of(const Tensor& tensor);
+
 // The tensor as a view. A last axis of extent 1 counts as dense whatever its stride.
 ConstTensorView view(const Tensor& tensor);
 ConstTensorView view(const std::optional<Tensor>& tensor);  // absent when the argument is
