@@ -31,6 +31,7 @@ class Logp(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         """Save the inputs and the row statistics."""
         logits, targets, row_temperature, rows, lse, entropy, ctx.options = inputs
+        ctx.asked = (lse, entropy)
         _, lse_out, entropy_out, *statistics = output
         ctx.save_for_backward(logits, targets, row_temperature, rows, *statistics)
         ctx.set_materialize_grads(False)
@@ -43,7 +44,9 @@ class Logp(torch.autograd.Function):
         if grad_logp is None and grad_lse is None and grad_entropy is None:
             return (None,) * 7
         logits, targets, row_temperature, rows, *statistics = ctx.saved_tensors
-        upstream = (grad_logp, grad_lse, grad_entropy)
+        # A compiler hands over empty zeros for outputs that were not asked for.
+        lse, entropy = ctx.asked
+        upstream = (grad_logp, grad_lse if lse else None, grad_entropy if entropy else None)
         gradient = LogpGradient.apply if torch.is_grad_enabled() else LogpGradient.forward
         grad = gradient(logits, targets, *statistics, *upstream, row_temperature, rows, ctx.options)
         return grad, None, None, None, None, None, None

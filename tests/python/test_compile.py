@@ -49,6 +49,22 @@ def test_a_loss_around_it_compiles():
     assert_same_bits(gradients[1], gradients[0])
 
 
+@pytest.mark.parametrize("lse", [False, True])
+@pytest.mark.parametrize("entropy", [False, True])
+def test_outputs_not_asked_for_do_not_break_the_compiled_gradient(lse, entropy):
+    def call(logits, targets):
+        values = sb.logp(logits, targets, return_lse=lse, return_entropy=entropy)
+        return sum(values) if lse or entropy else values
+
+    logits, targets = torch.randn(5, 300), torch.arange(5)
+    gradients = []
+    for function in (call, torch.compile(call, fullgraph=True, backend="aot_eager")):
+        leaf = logits.clone().requires_grad_()
+        function(leaf, targets).sum().backward()
+        gradients.append(leaf.grad)
+    assert_same_bits(gradients[1], gradients[0])
+
+
 def test_logp_alone_recompiles_for_nothing_when_rows_vary():
     compiled = torch.compile(lambda x, t: sb.logp(x, t), fullgraph=True, dynamic=True, backend="aot_eager")
     for rows in range(1, 10):
