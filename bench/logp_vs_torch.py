@@ -61,7 +61,7 @@ def measure(rows: int, vocab: int, dtype: torch.dtype, threads: int, seconds: fl
     for kind, calls, traffic in (("forward", forward_calls, 1), ("forward+backward", training_calls, 3)):
         contestants = calls(logits, targets) | (read_calls(logits) if kind == "forward" else {})
         pace = sum(entry["best"] for entry in interleaved(contestants, 1).values())
-        taken = interleaved(contestants, max(3, min(300, int(seconds / pace))))
+        taken = interleaved(contestants, max(5, min(300, int(seconds / pace))))
         size = logits.numel() * logits.element_size()
         entry = {"kind": kind, "rows": rows, "vocab": vocab, "dtype": str(dtype).removeprefix("torch."),
                  "threads": threads, "seconds": taken}  # fmt: skip
