@@ -8,6 +8,7 @@ import torch
 
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 INTEGER = (torch.int32, torch.int64)
+MAX_DIMENSIONS = 8
 
 
 def name(dtype: torch.dtype) -> str:
@@ -23,6 +24,9 @@ def tensor(argument: str, value) -> None:
     """`value` is a torch.Tensor."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{argument}: is a {type(value).__name__}; must be a torch.Tensor")
+    if value.layout != torch.strided or value.is_nested:
+        layout = "nested" if value.is_nested else name(value.layout)
+        raise TypeError(f"{argument}: is a {layout} tensor; must be an ordinary strided one")
 
 
 def dtype(argument: str, value: torch.Tensor, allowed) -> None:
@@ -58,6 +62,8 @@ def logp(logits, targets, row_temperature=None, rows=None) -> None:
 
 def leading(targets: torch.Tensor, like: torch.Tensor, like_name: str) -> None:
     """`targets` has the leading shape of `like`."""
+    if like.dim() > MAX_DIMENSIONS:
+        raise ValueError(f"{like_name}: has {like.dim()} dimensions; may have at most {MAX_DIMENSIONS}")
     if targets.dim() != like.dim() - 1 or targets.shape != like.shape[:-1]:
         raise ValueError(
             f"targets: has shape {list(targets.shape)}; must be {list(like.shape[:-1])}, "
@@ -68,6 +74,7 @@ def leading(targets: torch.Tensor, like: torch.Tensor, like_name: str) -> None:
 def row_lists(row_temperature, rows, like: torch.Tensor, like_name: str) -> None:
     """Per-row temperature and list of rows."""
     if row_temperature is not None:
+        tensor("temperature", row_temperature)
         device("temperature", row_temperature, like, like_name)
         dtype("temperature", row_temperature, (torch.float32, torch.float64))
     if rows is not None:
@@ -93,6 +100,16 @@ def products(names: tuple[str, ...], *values) -> None:
             )
 
 
+def _elements_coincide(value: torch.Tensor) -> bool:
+    """Unless every stride reaches beyond all that smaller ones reach; also true of some odd interleavings."""
+    reach = 0
+    for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
+        if size > 1 and stride <= reach:
+            return value.numel() > 0
+        reach += stride * (size - 1)
+    return False
+
+
 def out(buffer, targets: torch.Tensor, dtype_wanted: torch.dtype, inputs) -> None:
     """A caller's buffer: right kind, no gradient, no memory in common with an input."""
     tensor("out", buffer)
@@ -110,6 +127,13 @@ def out(buffer, targets: torch.Tensor, dtype_wanted: torch.dtype, inputs) -> Non
         )
     if torch.compiler.is_compiling():
         return  # the native library looks at the memory itself when the compiled code runs
+    if buffer.is_neg():
+        raise ValueError("out: is a view that negates its memory; must be an ordinary tensor")
+    if _elements_coincide(buffer):
+        raise ValueError(
+            f"out: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements may "
+            "coincide; must hold every element apart"
+        )
     storage = buffer.untyped_storage()._cdata
     for argument, value in inputs:
         if value is not None and value.untyped_storage()._cdata == storage:

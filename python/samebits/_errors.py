@@ -27,8 +27,8 @@ def translate(error: Exception) -> Exception | None:
 def raise_clearly(error: Exception, check, *arguments) -> NoReturn:
     """Raise the Python form of a native error, or what `check(*arguments)` finds, or `error` itself."""
     translated = translate(error)
-    if translated is None or str(translated).startswith("dtype: "):
-        check(*arguments)  # knows the name of an argument whose dtype the library has no word for
+    if translated is None or str(translated).startswith(("dtype: ", "shape: ")):
+        check(*arguments)  # knows the argument whose dtype or rank no view of the library can have
     if translated is not None:
         raise translated from None
     raise error

@@ -73,6 +73,7 @@ def split_temperature(temperature, targets: Tensor) -> tuple[float, Tensor | Non
     if temperature is None:
         return 1.0, None
     if isinstance(temperature, Tensor):
+        _checks.tensor("temperature", temperature)
         if temperature.requires_grad:
             raise ValueError(
                 "temperature: requires grad; a temperature is a constant, pass temperature.detach()"
@@ -89,7 +90,10 @@ def split_temperature(temperature, targets: Tensor) -> tuple[float, Tensor | Non
         )
     if isinstance(temperature, bool) or not isinstance(temperature, Real | torch.SymFloat | torch.SymInt):
         raise TypeError(f"temperature: is a {type(temperature).__name__}; may be a number or a tensor")
-    return (temperature if type(temperature) is float else float(temperature)), None
+    try:
+        return (temperature if type(temperature) is float else float(temperature)), None
+    except OverflowError:
+        raise ValueError("temperature: is beyond float64; must be within [2^-64, 2^64]") from None
 
 
 def is_binary64(precision) -> bool:
@@ -106,6 +110,8 @@ def check_options(ignore_index, on_invalid, vocab_size, backend) -> None:
     for argument, value in (("ignore_index", ignore_index), ("vocab_size", vocab_size)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | torch.SymInt)):
             raise TypeError(f"{argument}: is a {type(value).__name__}; may be an int or None")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"{argument}: is {value}; must fit into 64 bits")
     if on_invalid not in ("zero", "nan", "raise"):
         raise ValueError(f"on_invalid: is {on_invalid!r}; may be 'zero', 'nan' or 'raise'")
     if not isinstance(backend, str | None):

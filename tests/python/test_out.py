@@ -88,13 +88,23 @@ def test_a_buffer_that_shares_storage_with_an_input_is_refused(recording):
         (torch.empty(4, dtype=torch.bfloat16), TypeError, "^out: is bfloat16; must be float32"),
         (torch.empty(5), ValueError, r"^out: has shape \[5\] .*must be \[4\]"),
         ([0.0] * 4, TypeError, "^out: is a list; must be a torch.Tensor"),
-        (torch.zeros(1).expand(4), ValueError, "stride 0"),
+        (torch.zeros(1).expand(4), ValueError, r"^out: has shape \[4\] and strides \[0\]"),
+        (torch._neg_view(torch.zeros(4)), ValueError, "^out: is a view that negates its memory"),
     ],
-    ids=["wider", "narrower", "longer", "list", "expanded"],
+    ids=["wider", "narrower", "longer", "list", "expanded", "negated"],
 )
-def test_a_buffer_of_the_wrong_kind_is_refused(call, out, error, message):
+@pytest.mark.parametrize("recording", [False, True])
+def test_a_buffer_of_the_wrong_kind_is_refused(call, out, error, message, recording):
     with pytest.raises(error, match=message):
-        sb.logp(call[0].detach(), call[1], out=out)
+        sb.logp(call[0] if recording else call[0].detach(), call[1], out=out)
+
+
+def test_a_buffer_whose_elements_coincide_is_refused():
+    memory = torch.full((10,), torch.nan)
+    windows = memory.as_strided((2, 3), (1, 1))
+    with pytest.raises(ValueError, match=r"^out: has shape \[2, 3\] and strides \[1, 1\]"):
+        sb.logp(torch.randn(2, 3, 9), torch.zeros(2, 3, dtype=torch.long), out=windows)
+    assert memory.isnan().all()
 
 
 def test_nothing_is_written_when_the_call_is_refused(call):
