@@ -11,6 +11,7 @@ using core::LogpProblem;
 LogpProblem problem_of(const ConstTensorView& logits, const ConstTensorView& targets,
                        const LogpOptions& options) {
   if (!logits) throw Error(ErrorCode::kInvalidArgument, "logits", "are missing");
+  core::check_view(logits, "logits");
   const std::int64_t columns = logits.rank > 0 ? logits.shape[logits.rank - 1] : 0;
   LogpProblem problem = core::make_problem(logits, "logits", columns, "logits", targets, options);
   core::check_dense(logits, "logits");
@@ -110,8 +111,8 @@ void logp_backward(const ConstTensorView& logits, const ConstTensorView& targets
     throw Error(ErrorCode::kInvalidArgument, "grad_logits",
                 "has shape " + core::shape_text(grad_logits) + "; must have the shape " +
                     core::shape_text(logits) + " of logits");
-  core::check_writable(grad_logits, "grad_logits");
   core::check_dense(grad_logits, "grad_logits");
+  core::check_writable(grad_logits, "grad_logits");
   const std::pair<const char*, ConstTensorView> inputs[] = {{"logits", logits},
                                                             {"targets", targets},
                                                             {"temperature", options.row_temperature},
@@ -133,6 +134,7 @@ void logp_backward(const ConstTensorView& logits, const ConstTensorView& targets
 
 std::size_t logp_workspace_bytes(const ConstTensorView& logits, const LogpOptions& options,
                                  const ExecContext& context) {
+  core::check_view(logits, "logits");
   LogpProblem problem;
   problem.columns = logits.rank > 0 ? logits.shape[logits.rank - 1] : 0;
   problem.vocab = options.vocab_size.value_or(problem.columns);

@@ -1,6 +1,8 @@
 #include "core/logp_checks.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "order/row.h"
@@ -74,7 +76,37 @@ void check_temperature(const LogpProblem& problem, const LogpOptions& options, c
 
 }  // namespace
 
+void check_view(const ConstTensorView& view, const char* name) {
+  if (view.rank < 0 || view.rank > kMaxRank)
+    invalid(name,
+            "has " + std::to_string(view.rank) + " dimensions; may have 0 to " + std::to_string(kMaxRank));
+  const std::int64_t size = dtype_size(view.dtype);
+  if (size == 0)
+    throw Error(
+        ErrorCode::kType, name,
+        "has dtype number " + std::to_string(static_cast<int>(view.dtype)) + "; must be one of DType");
+  // Far from the ends of 64 bits, so that sums of two never overflow; no memory is as large.
+  constexpr std::int64_t kLimit = std::int64_t{1} << 60;
+  std::int64_t count = 1, low = 0, high = 0;
+  bool fits = true, empty = false;
+  for (int i = 0; i < view.rank; ++i) {
+    const std::int64_t extent = view.shape[i];
+    if (extent < 0) invalid(name, "has shape " + shape_text(view) + "; extents must be >= 0");
+    empty = empty || extent == 0;
+    std::int64_t reach = 0;
+    fits = fits && !__builtin_mul_overflow(count, std::max<std::int64_t>(extent, 1), &count) &&
+           !__builtin_mul_overflow(extent > 0 ? extent - 1 : 0, view.strides[i], &reach) && reach > -kLimit &&
+           reach < kLimit;
+    if (fits) (reach < 0 ? low : high) += reach;
+    fits = fits && count < kLimit && low > -kLimit && high < kLimit;
+  }
+  if (!empty && (!fits || low <= -kLimit / size || high >= kLimit / size))
+    invalid(name, "has shape " + shape_text(view) +
+                      " and strides that no memory can hold; must have at most " + "2^60 elements and bytes");
+}
+
 void check_memory(const ConstTensorView& view, const char* name) {
+  check_view(view, name);
   if (view.device.type != DeviceType::kCpu)
     throw Error(ErrorCode::kUnsupported, name,
                 "is on cuda:" + std::to_string(view.device.index) +
@@ -96,9 +128,22 @@ void check_no_overlap(const ConstTensorView& output, const char* output_name, co
 
 void check_writable(const ConstTensorView& output, const char* name) {
   check_memory(output, name);
+  if (output.numel() == 0) return;
+  // From the smallest stride up, each must reach beyond all that those before it reach. Some odd interleavings
+  // that would be harmless are refused too.
+  std::pair<std::int64_t, std::int64_t> axes[kMaxRank];  // stride, extent
+  int count = 0;
   for (int i = 0; i < output.rank; ++i)
-    if (output.shape[i] > 1 && output.strides[i] == 0)
-      invalid(name, "has stride 0, so elements coincide; must hold every element apart");
+    if (output.shape[i] > 1) axes[count++] = {std::abs(output.strides[i]), output.shape[i]};
+  std::sort(axes, axes + count);
+  std::int64_t reach = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto [stride, extent] = axes[i];
+    if (stride <= reach)
+      invalid(name, "has stride " + std::to_string(stride) +
+                        " where elements coincide; must hold every element apart");
+    reach += stride * (extent - 1);
+  }
 }
 
 void check_dense(const ConstTensorView& view, const char* name) {
@@ -113,6 +158,7 @@ LogpProblem make_problem(const ConstTensorView& source, const char* source_name,
   LogpProblem problem;
   if (!is_floating(source.dtype))
     wrong_type(source_name, source.dtype, "float32, bfloat16, float16 or float64");
+  check_view(source, source_name);
   if (source.rank < 1) invalid(source_name, "has no axis; must have at least one");
   check_memory(source, source_name);
   if (!targets) invalid("targets", "are missing; must be int32 or int64 ids");

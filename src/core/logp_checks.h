@@ -19,7 +19,11 @@ std::string shape_text(const BasicTensorView<Void>& view) {
   return text + "]";
 }
 
-// Throws unless `view` lies in memory this build can reach, has no null data where it has elements.
+// Throws unless rank, dtype, extents and strides of `view` are ones a view may have: its fields are public, so its
+// constructors are not the only way to them.
+void check_view(const ConstTensorView& view, const char* name);
+
+// The same, and throws unless `view` lies in memory this build can reach, has no null data where it has elements.
 void check_memory(const ConstTensorView& view, const char* name);
 
 // Throws if the two views share a byte, or if elements of `output` coincide.

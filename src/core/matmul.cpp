@@ -29,6 +29,7 @@ void check_contract(std::string_view contract, DType dtype) {
 
 void check_operand(const ConstTensorView& view, const char* name) {
   if (!view) throw Error(ErrorCode::kInvalidArgument, name, "is missing");
+  core::check_view(view, name);
   if (!is_floating(view.dtype))
     throw Error(ErrorCode::kType, name,
                 "is " + name_of(view.dtype) + "; must be float32, bfloat16, float16 or float64");
@@ -58,8 +59,8 @@ void check_product_output(const TensorView& out, const ConstTensorView& a, const
     throw Error(ErrorCode::kInvalidArgument, "out",
                 "has shape " + shape_text(out) + "; must be [" + std::to_string(a.shape[0]) + ", " +
                     std::to_string(b.shape[1]) + "] for a " + shape_text(a) + " and b " + shape_text(b));
-  core::check_writable(out, "out");
   core::check_dense(out, "out");
+  core::check_writable(out, "out");
   core::check_no_overlap(out, "out", a, "a");
   core::check_no_overlap(out, "out", b, "b");
 }

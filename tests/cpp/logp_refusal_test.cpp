@@ -83,6 +83,20 @@ std::vector<Refusal> refusals() {
        [](Call& c) { c.logits_view.data = nullptr; }},
       {"logits_of_rank_0", kInvalid, "logits", "no axis", "at least one",
        [](Call& c) { c.logits_view.rank = 0; }},
+      {"logits_of_rank_9", kInvalid, "logits", "9 dimensions", "0 to 8",
+       [](Call& c) { c.logits_view.rank = 9; }},
+      {"logits_of_no_dtype", kType, "logits", "dtype number 77", "one of DType",
+       [](Call& c) { c.logits_view.dtype = static_cast<DType>(77); }},
+      {"negative_extents", kInvalid, "logits", "[-2, 5]", ">= 0",
+       [](Call& c) { c.logits_view.shape[0] = c.targets_view.shape[0] = -2; }},
+      {"more_rows_than_64_bits", kInvalid, "logits", "[4294967296, 4294967296, 5]", "2^60",
+       [](Call& c) {
+         const std::int64_t many = std::int64_t{1} << 32;
+         c.logits_view = {c.logits, DType::kFloat32, {many, many, 5}, {0, 0, 1}};
+         c.targets_view = {c.targets, DType::kInt64, {many, many}, {0, 0}};
+       }},
+      {"strides_beyond_64_bits", kInvalid, "logits", "[2, 5]", "2^60",
+       [](Call& c) { c.logits_view.strides[0] = std::numeric_limits<std::int64_t>::max(); }},
       {"strided_columns", kInvalid, "logits", "stride 2", "stride 1",
        [](Call& c) { c.logits_view.strides[1] = 2; }},
       {"misaligned_logits", kInvalid, "logits", "not aligned", "4 bytes",
@@ -135,6 +149,14 @@ std::vector<Refusal> refusals() {
       {"logp_of_another_dtype", kType, "logp", "float64", "float32",
        [](Call& c) { c.outputs.logp.dtype = DType::kFloat64; }, true, false},
       {"logp_of_another_length", kInvalid, "logp", "[1]", "[2]", [](Call& c) { c.outputs.logp.shape[0] = 1; },
+       true, false},
+      {"logp_with_windows_that_coincide", kInvalid, "logp", "stride 1", "apart",
+       [](Call& c) {
+         c.logits_view = {c.logits, DType::kFloat32, {2, 2, 2}, {0, 0, 1}};
+         c.targets_view = {c.targets, DType::kInt64, {2, 2}, {0, 0}};
+         c.outputs = {};
+         c.outputs.logp = {c.grad, DType::kFloat32, {2, 2}, {1, 1}};
+       },
        true, false},
       {"logp_with_coinciding_elements", kInvalid, "logp", "stride 0", "apart",
        [](Call& c) { c.outputs.logp.strides[0] = 0; }, true, false},
