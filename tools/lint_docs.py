@@ -15,24 +15,25 @@ TOKEN = re.compile(
 )
 
 
-def blank_out(text: str) -> tuple[str, set[int]]:
-    """The text without comments, strings and preprocessor lines, and the lines that carry a doc comment."""
-    documented = set()
+def blank_out(text: str) -> tuple[str, set[int], set[int]]:
+    """The text without comments, strings and macros; the lines with a doc comment; those with `///<`."""
+    leading, trailing = set(), set()
 
     def replace(match: re.Match) -> str:
         token = match.group(0)
         first = text.count("\n", 0, match.start()) + 1
         if token.startswith(("///", "/**")):
-            documented.update(range(first, first + token.count("\n") + 1))
+            kind = trailing if token.startswith(("///<", "/**<")) else leading
+            kind.update(range(first, first + token.count("\n") + 1))
         quoted = token[0] in "\"'"
         return re.sub(r"[^\n]", "0" if quoted else " ", token)
 
-    return TOKEN.sub(replace, text), documented
+    return TOKEN.sub(replace, text), leading, trailing
 
 
 def undocumented_cpp(text: str) -> list[tuple[int, str]]:
     """(line, declaration) of each undocumented declaration at namespace or public class scope."""
-    code, documented = blank_out(text)
+    code, leading, trailing = blank_out(text)
     missing, scopes, start, depth, is_body = [], ["namespace"], None, 0, False
 
     def line_of(at: int) -> int:
@@ -40,9 +41,10 @@ def undocumented_cpp(text: str) -> list[tuple[int, str]]:
 
     def check(first: int, last: int) -> str:
         declaration = " ".join(code[first:last].split())
-        lines = range(line_of(first) - 1, line_of(last) + 1)
+        lines = range(line_of(first), line_of(last) + 1)
+        documented = line_of(first) - 1 in leading or (leading | trailing).intersection(lines)
         visible = scopes[-1] in ("namespace", "public", "enum")
-        if declaration and visible and not TRIVIAL.search(declaration) and not documented.intersection(lines):
+        if declaration and visible and not TRIVIAL.search(declaration) and not documented:
             missing.append((line_of(first), declaration[:80]))
         return declaration
 
