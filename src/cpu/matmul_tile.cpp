@@ -69,6 +69,7 @@ TileWorker<Real>::TileWorker(const DotKernels<Real>& kernels, const TileOperands
     : kernels_(kernels),
       operands_(operands),
       layout_(shape, operands.depth),
+      copies_runs_(shape.rows >= 8 && operands.b_column_stride * std::int64_t{sizeof(Real)} % 2048 == 0),
       scratch_(reinterpret_cast<Real*>(scratch)) {}
 
 template <class Real>
@@ -86,7 +87,7 @@ void TileWorker<Real>::pack_panel(std::int64_t column, std::int64_t columns, std
   const std::int64_t along_k = operands_.b_depth_stride, across = operands_.b_column_stride;
   const std::int64_t offset = k * along_k + column * across;
   Real* packed = scratch_ + layout_.panel;
-  if (dense_along_k() && columns == panel) {
+  if (dense_along_k() && columns == panel && !copies_runs_) {
     kernels_.transpose(static_cast<const Real*>(operands_.b) + offset, across, depth, packed);
     return;
   }

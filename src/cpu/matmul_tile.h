@@ -99,6 +99,9 @@ class TileWorker {
   const DotKernels<Real>& kernels_;
   const TileOperands& operands_;
   Layout layout_;
+  // Columns of B whose starts fall into the same set of the L1 cache throw each other out of it, so they are copied
+  // one after the other before they are transposed. One row alone waits for memory anyway and does without.
+  bool copies_runs_;
   Real* scratch_;
 };
 
