@@ -58,8 +58,8 @@ STABLE_TORCH_LIBRARY(samebits, library) {
       "logp_backward(Tensor logits, Tensor targets, Tensor row_max, Tensor row_sum, Tensor row_entropy_sum, "
       "Tensor? grad_logp, Tensor? grad_lse, Tensor? grad_entropy, " SAMEBITS_LOGP_OPTIONS ") -> Tensor");
   library.def(
-      "matmul(Tensor a, Tensor b, ScalarType? out_dtype=None, str contract='auto', str backend='auto') -> "
-      "Tensor");
+      "matmul(Tensor a, Tensor b, ScalarType? out_dtype=None, str contract='auto', str backend='auto', "
+      "Tensor? bias=None) -> Tensor");
   library.def(
       "linear_logp_forward(Tensor hidden, Tensor weight, Tensor targets, Tensor? bias, bool lse, bool "
       "entropy, "

@@ -22,7 +22,7 @@ DType from_torch(torch::headeronly::ScalarType type) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, std::optional<torch::headeronly::ScalarType> out_dtype,
-              std::string contract, std::string backend) {
+              std::string contract, std::string backend, const OptionalTensor& bias) {
   return guarded([&] {
     if (a.dim() != 2 || b.dim() != 2)
       throw Error(ErrorCode::kInvalidArgument, a.dim() != 2 ? "a" : "b", "must have 2 dimensions");
@@ -31,6 +31,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, std::optional<torch::headeronly:
     Tensor result = empty(shape, out_dtype ? from_torch(*out_dtype) : left.dtype);
     MatmulOptions options;
     options.contract = contract;
+    options.bias = view(bias);
     samebits::matmul(left, view(b), mutable_view(result), options, context(backend));
     return result;
   });

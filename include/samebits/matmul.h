@@ -17,9 +17,12 @@ struct MatmulOptions {
   /// "auto" or "fma". "auto" depends on the dtype alone: fma for float32 and float64, tc16 for 16-bit operands;
   /// tc16 is not available on the CPU yet and raises; "fma" runs 16-bit operands exactly converted to fp32.
   std::string_view contract = "auto";
+  /// Of matmul alone: optional [N] of the dtype of the operands, any stride. Added to every row in one rounding
+  /// (float32, or float64 for float64 operands) before the rounding to the dtype of `out`.
+  ConstTensorView bias = {};
 };
 
-/// `out = a @ b`, each element a chain of fused multiply-adds over ascending k in segments of 8192.
+/// `out = a @ b` (plus the bias), each product element a chain of fused multiply-adds over ascending k in segments of 8192.
 ///
 /// `a` [M, K] and `b` [K, N] share one dtype, any strides (zero and negative included). `out` [M, N] has that
 /// dtype or float32 for 16-bit operands, last stride 1, and does not overlap an input. K = 0 gives +0.

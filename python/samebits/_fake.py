@@ -50,7 +50,7 @@ def _(logits, targets, row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, g
 
 
 @register("samebits::matmul")
-def _(a, b, out_dtype=None, contract="auto", backend="auto"):
+def _(a, b, out_dtype=None, contract="auto", backend="auto", bias=None):
     _checks.products(("a", "b"), a, b)
     return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype or a.dtype)
 

@@ -76,13 +76,18 @@ def matmul(
     check_contract(contract)
     _check_matmul(a, b)
     refuse_gradients("matmul", ("a", "b"), a, b)
+    return _product(a, b, None, contract, out_dtype, backend)
+
+
+def _product(a, b, bias, contract, out_dtype, backend) -> Tensor:
+    """``a @ b`` plus a bias, operands checked."""
     half = a.dtype in (torch.bfloat16, torch.float16)
     if out_dtype not in (None, a.dtype) and not (half and out_dtype == torch.float32):
         wide = " or float32" if half else ""
         raise TypeError(f"out_dtype: is {_checks.name(out_dtype)}; may be {_checks.name(a.dtype)}{wide}")
     try:
         flat = a if a.dim() == 2 else a.reshape(a.shape[:-1].numel(), a.shape[-1])
-        result = _matmul(flat, b, out_dtype, contract, backend or "auto")
+        result = _matmul(flat, b, out_dtype, contract, backend or "auto", bias)
     except Exception as error:
         raise_clearly(error, _check_matmul, a, b)
     return result if a.dim() == 2 else result.view(*a.shape[:-1], b.shape[1])
@@ -118,6 +123,7 @@ def linear(
     """
     operands = (x, weight) if bias is None else (x, weight, bias)
     names = ("x", "weight", "bias")[: len(operands)]
+    check_contract(contract)
     _checks.products(names, *operands)
     refuse_gradients("linear", names, *operands)
     if x.dim() == 0 or weight.dim() != 2 or x.shape[-1] != weight.shape[-1]:
@@ -130,9 +136,5 @@ def linear(
             f"bias: has shape {list(bias.shape)}; must be [{weight.shape[0]}], the rows of weight"
         )
     rows = x.unsqueeze(0) if x.dim() == 1 else x
-    final = out_dtype or x.dtype
-    wide = torch.float32 if bias is not None and x.dtype in (torch.bfloat16, torch.float16) else out_dtype
-    result = matmul(rows, weight.t(), contract=contract, out_dtype=wide, backend=backend)
-    if bias is not None:
-        result = (result + bias.to(result.dtype)).to(final)
+    result = _product(rows, weight.t(), bias, contract, out_dtype, backend)
     return result[0] if x.dim() == 1 else result

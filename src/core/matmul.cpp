@@ -65,6 +65,18 @@ void check_product_output(const TensorView& out, const ConstTensorView& a, const
   core::check_no_overlap(out, "out", b, "b");
 }
 
+// One entry for each of the `count` columns of the product.
+void check_bias(const ConstTensorView& bias, std::int64_t count, DType dtype, const TensorView& out) {
+  if (!bias) return;
+  check_same_dtype(bias, "bias", dtype, "a");
+  if (bias.rank != 1 || bias.shape[0] != count)
+    throw Error(ErrorCode::kInvalidArgument, "bias",
+                "has shape " + shape_text(bias) + "; must be [" + std::to_string(count) +
+                    "], one entry per column of b");
+  core::check_memory(bias, "bias");
+  core::check_no_overlap(out, "out", bias, "bias");
+}
+
 // Hidden states against the head's weight; a mistake here is most often a matrix in the wrong place.
 void check_head(const ConstTensorView& hidden, const ConstTensorView& weight, const ConstTensorView& bias) {
   check_operand(hidden, "hidden");
@@ -105,6 +117,7 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
                 "has shape " + shape_text(b) + " and a has shape " + shape_text(a) + "; b must have " +
                     std::to_string(a.shape[1]) + " rows, as many as a has columns");
   check_product_output(out, a, b);
+  check_bias(options.bias, b.shape[1], a.dtype, out);
 
   core::MatmulProblem problem;
   problem.rows = a.shape[0];
@@ -116,6 +129,8 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
   problem.b = {b.data, b.strides[0], b.strides[1]};
   problem.out = out.data;
   problem.out_row_stride = out.strides[0];
+  problem.bias = options.bias.data;
+  problem.bias_stride = options.bias.strides[0];
   const core::Backend& backend = core::pick_backend(context.backend);
   core::Executor executor = core::make_executor(context);
   if (problem.rows == 0 || problem.columns == 0) return;
@@ -129,6 +144,9 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
                          const LogpOptions& options, const LogpOutputs& outputs,
                          const MatmulOptions& matmul_options, const ExecContext& context) {
   check_head(hidden, weight, bias);
+  if (matmul_options.bias)
+    throw Error(ErrorCode::kInvalidArgument, "bias",
+                "is among the options of the product; must be the argument of linear_logp_forward");
   check_contract(matmul_options.contract, hidden.dtype);
   if (is_half(hidden.dtype))
     throw Error(ErrorCode::kUnsupported, "hidden",

@@ -14,7 +14,7 @@ struct Operand {
   std::int64_t column_stride = 0;
 };
 
-// out[i, j] = sum over k of a(i, k) * b(k, j), under fma.v1 or fma64.v1.
+// out[i, j] = sum over k of a(i, k) * b(k, j), plus bias[j] where there is one, under fma.v1 or fma64.v1.
 struct MatmulProblem {
   std::int64_t rows = 0, columns = 0, depth = 0;  // M, N, K
   DType dtype = DType::kFloat32;                  // of a and b
@@ -22,6 +22,8 @@ struct MatmulProblem {
   Operand a = {}, b = {};
   void* out = nullptr;
   std::int64_t out_row_stride = 0;
+  const void* bias = nullptr;  // [N] of dtype, or null
+  std::int64_t bias_stride = 1;
 };
 
 // logp of hidden @ weight.T + bias; `logp.logits` is absent, `logp.rows` counts the rows of hidden.

@@ -34,6 +34,31 @@ void store_tile(const core::MatmulProblem& problem, const Tile<Real>& tile, std:
   }
 }
 
+template <class In, class Real>
+void add_bias_of(const core::MatmulProblem& problem, const Tile<Real>& tile, std::int64_t rows,
+                 std::int64_t column, std::int64_t columns) {
+  const In* bias = static_cast<const In*>(problem.bias) + column * problem.bias_stride;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    Real* x = tile.data + r * tile.stride;
+    for (std::int64_t c = 0; c < columns; ++c)
+      x[c] = x[c] + order::widen<Real>(bias[c * problem.bias_stride]);
+  }
+}
+
+template <class Real>
+void add_bias(const core::MatmulProblem& problem, const Tile<Real>& tile, std::int64_t rows,
+              std::int64_t column, std::int64_t columns) {
+  if constexpr (sizeof(Real) == 8) {
+    add_bias_of<double>(problem, tile, rows, column, columns);
+  } else {
+    switch (problem.dtype) {
+      case DType::kFloat16: return add_bias_of<order::Float16>(problem, tile, rows, column, columns);
+      case DType::kBFloat16: return add_bias_of<order::BFloat16>(problem, tile, rows, column, columns);
+      default: return add_bias_of<float>(problem, tile, rows, column, columns);
+    }
+  }
+}
+
 template <class Real>
 void run(const core::MatmulProblem& problem, const core::Executor& executor, const MatmulKernels& kernels) {
   const Split split = choose_split(problem, executor.threads);
@@ -55,6 +80,7 @@ void run(const core::MatmulProblem& problem, const core::Executor& executor, con
         a_rows[r] = static_cast<const std::byte*>(problem.a.data) +
                     (row + r) * problem.a.row_stride * dtype_size(problem.dtype);
       const Tile<Real> tile = worker.compute(a_rows.data(), rows, column, columns);
+      if (problem.bias != nullptr) add_bias<Real>(problem, tile, rows, column, columns);
       if constexpr (sizeof(Real) == 8) {
         store_tile<double>(problem, tile, row, rows, column, columns);
       } else {

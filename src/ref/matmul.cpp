@@ -49,8 +49,9 @@ void product(const core::MatmulProblem& problem) {
   const std::vector<Real> b = dense<Real>(problem.b, problem.dtype, problem.depth, problem.columns);
   for (std::int64_t i = 0; i < problem.rows; ++i) {
     for (std::int64_t j = 0; j < problem.columns; ++j) {
-      const Real value =
-          dot<Real>(a.data() + i * problem.depth, 1, b.data() + j, problem.columns, problem.depth);
+      Real value = dot<Real>(a.data() + i * problem.depth, 1, b.data() + j, problem.columns, problem.depth);
+      if (problem.bias != nullptr)
+        value = value + element<Real>({problem.bias, 0, problem.bias_stride}, problem.dtype, 0, j);
       const std::int64_t at = i * problem.out_row_stride + j;
       switch (problem.out_dtype) {
         case DType::kFloat32: static_cast<float*>(problem.out)[at] = order::round_to<float>(value); break;

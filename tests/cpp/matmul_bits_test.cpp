@@ -25,8 +25,13 @@ TEST_P(MatmulBits, random_products_equal_the_twin) {
     const Matrix b(random_elements(rng, dtype, depth * columns), from_rows ? columns : depth,
                    from_rows ? depth : columns, kLays[rng.below(7)]);
     const ConstTensorView b_view = from_rows ? b.transposed() : b.view();
-    const Values expected = twin_product(a.view(), b_view, out_dtype);
-    const Values actual = product(a.view(), b_view, out_dtype, GetParam(), rng.pick({1, 2, 7}));
+    const int threads = rng.pick({1, 2, 7});
+    const Matrix bias_row(random_elements(rng, dtype, columns), 1, columns, kLays[rng.below(7)]);
+    ConstTensorView bias;
+    if (rng.chance(2))
+      bias = ConstTensorView(bias_row.view().data, dtype, {columns}, {bias_row.view().strides[1]});
+    const Values expected = twin_product(a.view(), b_view, out_dtype, bias);
+    const Values actual = product(a.view(), b_view, out_dtype, GetParam(), threads, bias);
     ASSERT_TRUE(same_bits(expected, actual, Finite::kPerhapsNone))
         << rows << " x " << depth << " x " << columns;
     if (HasFailure()) return;

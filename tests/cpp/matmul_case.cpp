@@ -95,7 +95,7 @@ MatmulOptions fma_by_name() {
 }
 
 Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
-               const std::string& backend, int threads) {
+               const std::string& backend, int threads, const ConstTensorView& bias) {
   Placement placement;
   placement.gap = 3;
   placement.offset = 1;
@@ -103,12 +103,15 @@ Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dty
   ExecContext context;
   context.backend = backend;
   context.threads = threads;
-  matmul(a, b, out.view(), fma_by_name(), context);
+  MatmulOptions options = fma_by_name();
+  options.bias = bias;
+  matmul(a, b, out.view(), options, context);
   EXPECT_TRUE(out.gaps_are_untouched()) << "wrote between the rows of out";
   return out.gather();
 }
 
-Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype) {
+Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
+                    const ConstTensorView& bias) {
   Values out(out_dtype, a.shape[0] * b.shape[1]);
   core::MatmulProblem problem;
   problem.rows = a.shape[0];
@@ -120,6 +123,8 @@ Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType ou
   problem.b = {b.data, b.strides[0], b.strides[1]};
   problem.out = out.bytes.data();
   problem.out_row_stride = problem.columns;
+  problem.bias = bias.data;
+  problem.bias_stride = bias.strides[0];
   ref::matmul(problem);
   return out;
 }

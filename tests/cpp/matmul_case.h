@@ -53,8 +53,9 @@ MatmulOptions fma_by_name();
 
 // The public call. Fails the running test when it writes outside of `out`.
 Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
-               const std::string& backend, int threads);
+               const std::string& backend, int threads, const ConstTensorView& bias = {});
 // The scalar twin.
-Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype);
+Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
+                    const ConstTensorView& bias = {});
 
 }  // namespace samebits::test

@@ -99,6 +99,27 @@ TEST(MatmulRefusal, outputs_that_cannot_be_written) {
           [] { matmul(matrix({2, 3}), matrix({3, 5}), TensorView()); });
 }
 
+TEST(MatmulRefusal, a_bias_that_does_not_fit) {
+  const auto with = [](const ConstTensorView& bias, const TensorView& out) {
+    MatmulOptions options;
+    options.bias = bias;
+    return [=] { matmul(matrix({2, 3}), matrix({3, 5}), out, options); };
+  };
+  refuses(ErrorCode::kInvalidArgument, "bias", {"[4]", "[5]"}, with(matrix({4}), output({2, 5})));
+  refuses(ErrorCode::kType, "bias", {"float64", "float32"},
+          with(matrix({5}, DType::kFloat64), output({2, 5})));
+  const TensorView inside(memory.data() + 1000, DType::kFloat32, {2, 5});
+  refuses(ErrorCode::kInvalidArgument, "out", {"shares memory with bias"},
+          with({memory.data() + 1001, DType::kFloat32, {5}}, inside));
+  MatmulOptions twice;
+  twice.bias = matrix({5});
+  LogpOutputs outputs;
+  refuses(ErrorCode::kInvalidArgument, "bias", {"argument of linear_logp_forward"}, [&] {
+    linear_logp_forward(matrix({1, 3}), matrix({5, 3}), {written.data(), DType::kInt64, {1}}, {}, {}, outputs,
+                        twice);
+  });
+}
+
 TEST(MatmulRefusal, an_unknown_backend_lists_the_choices) {
   ExecContext context;
   context.backend = "gpu9";

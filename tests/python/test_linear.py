@@ -40,6 +40,30 @@ def test_leading_axes_are_rows():
     assert_same_bits(sb.linear(a[0, 0, 0], b.t()), sb.matmul(a, b)[0, 0, 0])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_bias_sees_no_switch_of_the_process(dtype):
+    tiny = torch.finfo(dtype).tiny / 8
+    x, weight, bias = torch.zeros(2, 3, dtype=dtype), torch.ones(4, 3, dtype=dtype), torch.full((4,), tiny)
+    bias = bias.to(dtype)
+    before = sb.linear(x, weight, bias)
+    torch.set_flush_denormal(True)
+    try:
+        flushed = sb.linear(x, weight, bias)
+    finally:
+        torch.set_flush_denormal(False)
+    assert_same_bits(before, bias.expand(2, 4).clone())
+    assert_same_bits(flushed, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_a_nan_of_the_bias_has_the_one_pattern(dtype):
+    one = torch.ones(1, 1, dtype=dtype)
+    product = sb.matmul(one * torch.nan, one, contract="fma")
+    for nan in (torch.nan, -torch.nan):
+        assert_same_bits(sb.linear(one, one, one[0] * nan, contract="fma"), product)
+    assert_same_bits(sb.linear(one, one * torch.inf, one[0] * -torch.inf, contract="fma"), product)
+
+
 def test_the_bias_is_added_before_the_only_rounding():
     x, weight, bias = torch.randn(6, 40), torch.randn(9, 40), torch.randn(9)
     assert_same_bits(sb.linear(x, weight, bias), sb.matmul(x, weight.t()) + bias)
