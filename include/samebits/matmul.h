@@ -22,7 +22,8 @@ struct MatmulOptions {
   ConstTensorView bias = {};
 };
 
-/// `out = a @ b` (plus the bias), each product element a chain of fused multiply-adds over ascending k in segments of 8192.
+/// `out = a @ b` (plus the bias), each element of the product a chain of fused multiply-adds over ascending k in
+/// segments of 8192.
 ///
 /// `a` [M, K] and `b` [K, N] share one dtype, any strides (zero and negative included). `out` [M, N] has that
 /// dtype or float32 for 16-bit operands, last stride 1, and does not overlap an input. K = 0 gives +0.
