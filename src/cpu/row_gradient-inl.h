@@ -21,37 +21,49 @@ struct GradientKernel {
   using D = typename C::D;
   using V = typename C::V;
 
+  static constexpr int kLoadsAtOnce = 4 / C::kVectors;  // four vectors side by side: see ExpCore
+
   // kFinite: offset and slope are finite, so that no NaN can come up.
-  template <bool kScaled, bool kSlope, bool kFinite>
+  template <bool kScaled, bool kSlope, bool kFinite, int kLoads>
   HWY_INLINE static void step(const order::GradientRow<Row>& row, const In* x, In* dx) {
+    constexpr int kCount = kLoads * C::kVectors;
     const D d;
     const V it = hn::Set(d, row.inverse_temperature);
-    V v[C::kVectors];
-    C::load(d, x, v);
-    HWY_UNROLL(2)
-    for (int k = 0; k < C::kVectors; ++k) {
-      const V z = kScaled ? hn::Mul(v[k], it) : v[k];
-      const V delta = hn::Sub(z, hn::Set(d, row.max));
-      const V p = hn::Mul(ExpCore(d, delta), hn::Set(d, row.scale));
-      V factor = hn::Set(d, row.offset);
-      if constexpr (kSlope) factor = FusedMulAdd(hn::Set(d, row.slope), delta, factor);
-      V dx_k = hn::Mul(factor, p);
-      if constexpr (kScaled) dx_k = hn::Mul(dx_k, it);
-      // p is zero where e0 is, and only there (the least normal e0 over at most 2^22 terms): +0, whatever the factor.
-      v[k] = hn::IfThenElseZero(hn::Ge(delta, hn::Set(d, Row::kCut)), dx_k);
+    V delta[kCount], e[kCount];
+    HWY_UNROLL(4)
+    for (int load = 0; load < kLoads; ++load) {
+      V* to = delta + load * C::kVectors;
+      C::load(d, x + load * C::kStep, to);
+      for (int k = 0; k < C::kVectors; ++k)
+        to[k] = hn::Sub(kScaled ? hn::Mul(to[k], it) : to[k], hn::Set(d, row.max));
     }
-    C::template store<!kFinite>(d, v, dx);
+    ExpCore<kCount>(d, delta, e);
+    HWY_UNROLL(4)
+    for (int i = 0; i < kCount; ++i) {
+      const V p = hn::Mul(e[i], hn::Set(d, row.scale));
+      V factor = hn::Set(d, row.offset);
+      if constexpr (kSlope) factor = FusedMulAdd(hn::Set(d, row.slope), delta[i], factor);
+      V value = hn::Mul(factor, p);
+      if constexpr (kScaled) value = hn::Mul(value, it);
+      // p is zero where e0 is, and only there (the least normal e0 over at most 2^22 terms): +0, whatever the
+      // factor.
+      e[i] = hn::IfThenElseZero(hn::Ge(delta[i], hn::Set(d, Row::kCut)), value);
+    }
+    HWY_UNROLL(4)
+    for (int load = 0; load < kLoads; ++load)
+      C::template store<!kFinite>(d, e + load * C::kVectors, dx + load * C::kStep);
   }
 
   template <bool kScaled, bool kSlope, bool kFinite>
   static void run(const order::GradientRow<Row>& row, const In* x, In* dx, std::int64_t columns) {
+    constexpr int kWide = kLoadsAtOnce * C::kStep;
     std::int64_t i = 0;
-    for (; i + C::kStep <= columns; i += C::kStep) step<kScaled, kSlope, kFinite>(row, x + i, dx + i);
+    for (; i + kWide <= columns; i += kWide) step<kScaled, kSlope, kFinite, kLoadsAtOnce>(row, x + i, dx + i);
     if (i == columns) return;
-    HWY_ALIGN In tail[C::kStep] = {};
+    HWY_ALIGN In tail[kWide] = {};
     const std::size_t bytes = static_cast<std::size_t>(columns - i) * sizeof(In);
     std::memcpy(tail, x + i, bytes);
-    step<kScaled, kSlope, kFinite>(row, tail, tail);
+    step<kScaled, kSlope, kFinite, kLoadsAtOnce>(row, tail, tail);
     std::memcpy(dx + i, tail, bytes);
   }
 

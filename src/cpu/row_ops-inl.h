@@ -31,42 +31,60 @@ struct VectorOf<order::Row64V1> {
   using D = D64;
 };
 
-// Row::exp of x within its range; lanes out of range hold anything. D says which: floats or doubles.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ExpCore(D d, V x) {
+// Row::exp of kCount vectors within its range; lanes out of range hold anything. Floats or doubles, as D says.
+// Each step is taken for all vectors before the next: one vector's chain of dependent operations is long, and
+// a processor sees only so far ahead.
+template <int kCount, class D, class V = hn::Vec<D>>
+HWY_INLINE void ExpCore(D d, const V* x, V* out) {
   const hn::RebindToUnsigned<D> du;
+  V t[kCount], r[kCount], p[kCount];
+  const auto horner = [&](auto coefficient) HWY_ATTR {
+    HWY_UNROLL(16)
+    for (int i = 0; i < kCount; ++i) p[i] = FusedMulAdd(p[i], r[i], hn::Set(d, coefficient));
+  };
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
     using C = order::Exp32;
     const auto log2e = hn::Set(d, C::kLog2e);
     const auto magic = hn::Set(d, C::kRoundMagic);
-    const auto t = FusedMulAdd(x, log2e, magic);
-    const auto n = hn::Sub(t, magic);
-    const auto r = FusedMulSub(x, log2e, n);
-    auto p = FusedMulAdd(hn::Set(d, C::kC5), r, hn::Set(d, C::kC4));
-    p = FusedMulAdd(p, r, hn::Set(d, C::kC3));
-    p = FusedMulAdd(p, r, hn::Set(d, C::kC2));
-    p = FusedMulAdd(p, r, hn::Set(d, C::kC1));
-    p = FusedMulAdd(p, r, hn::Set(d, 1.0f));
-    return hn::BitCast(d, hn::Add(hn::BitCast(du, p), hn::ShiftLeft<23>(hn::BitCast(du, t))));
+    HWY_UNROLL(16)
+    for (int i = 0; i < kCount; ++i) t[i] = FusedMulAdd(x[i], log2e, magic);
+    HWY_UNROLL(16)
+    for (int i = 0; i < kCount; ++i) r[i] = FusedMulSub(x[i], log2e, hn::Sub(t[i], magic));
+    HWY_UNROLL(16)
+    for (int i = 0; i < kCount; ++i) p[i] = hn::Set(d, C::kC5);
+    horner(C::kC4);
+    horner(C::kC3);
+    horner(C::kC2);
+    horner(C::kC1);
+    horner(1.0f);
+    HWY_UNROLL(16)
+    for (int i = 0; i < kCount; ++i)
+      out[i] = hn::BitCast(d, hn::Add(hn::BitCast(du, p[i]), hn::ShiftLeft<23>(hn::BitCast(du, t[i]))));
   } else {
     using C = order::Exp64;
     const auto magic = hn::Set(d, C::kRoundMagic);
-    const auto t = FusedMulAdd(x, hn::Set(d, C::kLog2e), magic);
-    const auto n = hn::Sub(t, magic);
-    const auto r = FusedNegMulAdd(n, hn::Set(d, C::kLn2Low), FusedNegMulAdd(n, hn::Set(d, C::kLn2High), x));
-    auto q = hn::Set(d, C::coefficient(0));
-    for (int i = 1; i < C::kTerms; ++i) q = FusedMulAdd(q, r, hn::Set(d, C::coefficient(i)));
-    const auto h = hn::Add(hn::Set(d, 1.0), r);
-    const auto l = hn::Sub(r, hn::Sub(h, hn::Set(d, 1.0)));
-    const auto p = hn::Add(h, FusedMulAdd(hn::Mul(r, r), q, l));
-    return hn::BitCast(d, hn::Add(hn::BitCast(du, p), hn::ShiftLeft<52>(hn::BitCast(du, t))));
+    for (int i = 0; i < kCount; ++i) {
+      t[i] = FusedMulAdd(x[i], hn::Set(d, C::kLog2e), magic);
+      const auto n = hn::Sub(t[i], magic);
+      r[i] = FusedNegMulAdd(n, hn::Set(d, C::kLn2Low), FusedNegMulAdd(n, hn::Set(d, C::kLn2High), x[i]));
+      p[i] = hn::Set(d, C::coefficient(0));
+    }
+    for (int k = 1; k < C::kTerms; ++k) horner(C::coefficient(k));
+    for (int i = 0; i < kCount; ++i) {
+      const auto h = hn::Add(hn::Set(d, 1.0), r[i]);
+      const auto l = hn::Sub(r[i], hn::Sub(h, hn::Set(d, 1.0)));
+      const auto value = hn::Add(h, FusedMulAdd(hn::Mul(r[i], r[i]), p[i], l));
+      out[i] = hn::BitCast(d, hn::Add(hn::BitCast(du, value), hn::ShiftLeft<52>(hn::BitCast(du, t[i]))));
+    }
   }
 }
 
 // e0.
 template <class Row, class D, class V>
 HWY_INLINE V ExpOrZero(D d, V x) {
-  return hn::IfThenElseZero(hn::Ge(x, hn::Set(d, Row::kCut)), ExpCore(d, x));
+  V value;
+  ExpCore<1>(d, &x, &value);
+  return hn::IfThenElseZero(hn::Ge(x, hn::Set(d, Row::kCut)), value);
 }
 
 // Lanes in which a or b is NaN. AVX-512 asks about both in one comparison.

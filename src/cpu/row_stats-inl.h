@@ -30,6 +30,9 @@ struct BlockKernel {
   static constexpr int kAccumulators = order::kLanes / kN;        // vectors that hold the 32 lanes
   static constexpr int kStepsPerTurn = order::kLanes / C::kStep;  // loads that fill the 32 lanes once
   static constexpr int kTurns = kSteps / kStepsPerTurn;           // terms of a lane: 4
+  // Vectors whose exponentials are computed side by side, whole turns of them.
+  static constexpr int kTurnsAtOnce = kAccumulators >= 4 ? 1 : 4 / kAccumulators;
+  static constexpr int kAtOnce = kTurnsAtOnce * kAccumulators;
 
   // The maximum of a block, NaN if it holds one.
   HWY_INLINE static Real block_max(const In* x) {
@@ -57,21 +60,24 @@ struct BlockKernel {
     const V it = hn::Set(d, inverse_tau);
     V s[kAccumulators], u[kAccumulators];
     for (int a = 0; a < kAccumulators; ++a) s[a] = u[a] = hn::Zero(d);
-    HWY_UNROLL(8)
-    for (int turn = 0; turn < kTurns; ++turn) {
-      HWY_UNROLL(8)
-      for (int step = 0; step < kStepsPerTurn; ++step) {
-        V v[C::kVectors];
-        C::load(d, x + (turn * kStepsPerTurn + step) * C::kStep, v);
-        HWY_UNROLL(8)
+    HWY_UNROLL(4)
+    for (int turn = 0; turn < kTurns; turn += kTurnsAtOnce) {
+      V delta[kAtOnce], e[kAtOnce];
+      HWY_UNROLL(16)
+      for (int step = 0; step < kAtOnce / C::kVectors; ++step) {
+        V* to = delta + step * C::kVectors;
+        C::load(d, x + (turn * kStepsPerTurn + step) * C::kStep, to);
         for (int k = 0; k < C::kVectors; ++k) {
-          const int a = step * C::kVectors + k;
-          const V z = kScaled ? hn::Mul(v[k], it) : v[k];
-          const V delta = hn::Max(hn::Sub(z, m), cut);
-          const V e = ExpCore(d, delta);
-          s[a] = hn::Add(s[a], e);
-          if constexpr (kEntropy) u[a] = FusedNegMulAdd(e, delta, u[a]);
+          const V z = kScaled ? hn::Mul(to[k], it) : to[k];
+          to[k] = hn::Max(hn::Sub(z, m), cut);
         }
+      }
+      ExpCore<kAtOnce>(d, delta, e);
+      HWY_UNROLL(16)
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int a = i % kAccumulators;
+        s[a] = hn::Add(s[a], e[i]);
+        if constexpr (kEntropy) u[a] = FusedNegMulAdd(e[i], delta[i], u[a]);
       }
     }
     for (int a = 0; a < kAccumulators; ++a) {
