@@ -133,9 +133,13 @@ void check_writable(const ConstTensorView& output, const char* name) {
   // that would be harmless are refused too.
   std::pair<std::int64_t, std::int64_t> axes[kMaxRank];  // stride, extent
   int count = 0;
-  for (int i = 0; i < output.rank; ++i)
-    if (output.shape[i] > 1) axes[count++] = {std::abs(output.strides[i]), output.shape[i]};
-  std::sort(axes, axes + count);
+  for (int i = 0; i < output.rank; ++i) {
+    if (output.shape[i] <= 1) continue;
+    const std::pair<std::int64_t, std::int64_t> axis{std::abs(output.strides[i]), output.shape[i]};
+    int at = count++;
+    for (; at > 0 && axis < axes[at - 1]; --at) axes[at] = axes[at - 1];
+    axes[at] = axis;
+  }
   std::int64_t reach = 0;
   for (int i = 0; i < count; ++i) {
     const auto [stride, extent] = axes[i];
