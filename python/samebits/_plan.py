@@ -8,7 +8,7 @@ import torch
 
 from . import _checks
 from ._errors import raise_clearly
-from ._logp import check_options, is_binary64
+from ._logp import check_options, is_binary64, split_temperature
 
 # Recorded so that a result can be traced, never compared: they cannot change a bit.
 _RECORDED = ("samebits", "device", "backend", "kernels", "refusals")
@@ -89,6 +89,7 @@ def plan(
         op: ``"logp"``, ``"linear_logp"`` or ``"matmul"``.
         tensors: operands in the order of the call (``logits, targets``; ``hidden, weight, targets``; ``a,
             b``). Trailing ones may be left out; with none, ``dtype`` and ``device`` say what they would be.
+            Of these, dtypes, devices and the vocabulary count; the call itself checks shapes and ids.
         temperature, rows, out, precision, ignore_index, on_invalid, vocab_size, contract, backend: as in the
             call. Of a temperature tensor, ``rows`` and ``out`` only the presence counts.
         dtype: of logits, hidden or a, when no tensor is given.
@@ -98,6 +99,9 @@ def plan(
         TypeError, ValueError: an option that no call takes. What a backend refuses is in ``refusals``
             instead.
     """
+    for argument, value in (("op", op), ("contract", contract)):
+        if not isinstance(value, str):
+            raise TypeError(f"{argument}: is a {type(value).__name__}; must be a name")
     names = _OPERANDS.get(op, ())
     for name, value in zip(names, tensors, strict=False):
         _checks.tensor(name, value)
@@ -116,7 +120,7 @@ def plan(
         elif op == "linear_logp" and len(tensors) > 1:
             vocab = tensors[1].shape[0]
     per_row = isinstance(temperature, torch.Tensor)
-    number = 1.0 if per_row or temperature is None else float(temperature)
+    number = 1.0 if per_row else split_temperature(temperature, None)[0]
     kind = torch.device(device).type
     computes = kind in ("cpu", "cuda")
     if not computes:

@@ -147,12 +147,12 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
   if (matmul_options.bias)
     throw Error(ErrorCode::kInvalidArgument, "bias",
                 "is among the options of the product; must be the argument of linear_logp_forward");
-  check_contract(matmul_options.contract, hidden.dtype);
   if (is_half(hidden.dtype))
     throw Error(ErrorCode::kUnsupported, "hidden",
                 "is " + name_of(hidden.dtype) +
                     "; linear_logp may have float32 or float64 until the fused LM head; logp(matmul(..., "
                     "contract=\"fma\", out_dtype=float32)) takes 16-bit operands");
+  check_contract(matmul_options.contract, hidden.dtype);
   if (options.precision == Precision::kFloat64 && hidden.dtype != DType::kFloat64)
     throw Error(ErrorCode::kUnsupported, "precision",
                 "is 'fp64' with " + name_of(hidden.dtype) +

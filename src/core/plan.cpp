@@ -81,6 +81,12 @@ std::string choose_contract(const PlanRequest& request, bool row64, std::vector<
     refusals.push_back("contract: is " + quoted_name(name) + "; may be 'auto', 'fma' or 'tc16'");
     return "";
   }
+  if (request.op == "linear_logp" && half) {
+    refusals.push_back("hidden: is " + std::string(dtype_name(request.dtype)) +
+                       "; linear_logp may have float32 or float64 until the fused LM head; "
+                       "logp(matmul(..., contract=\"fma\", out_dtype=float32)) takes 16-bit operands");
+    return "";
+  }
   if (name == "tc16" || (name == "auto" && half)) {
     const std::string dtype(dtype_name(request.dtype));
     if (!half)
@@ -93,10 +99,6 @@ std::string choose_contract(const PlanRequest& request, bool row64, std::vector<
     return "";
   }
   const bool wide = request.dtype == DType::kFloat64;
-  if (request.op == "linear_logp" && half)
-    refusals.push_back("hidden: is " + std::string(dtype_name(request.dtype)) +
-                       "; linear_logp may have float32 or float64 until the fused LM head; "
-                       "logp(matmul(..., contract=\"fma\", out_dtype=float32)) takes 16-bit operands");
   if (request.op == "linear_logp" && row64 != wide)
     refusals.push_back(
         "precision: is 'fp64' with float32 operands; linear_logp normalises in float64 for float64 "

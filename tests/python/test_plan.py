@@ -51,6 +51,20 @@ def test_a_plan_that_cannot_run_says_why(arguments, reason):
     assert any(reason in refusal for refusal in plan.refusals), plan.refusals
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"op": 3}, TypeError, "^op: is a int; must be a name"),
+        ({"op": "matmul", "contract": None}, TypeError, "^contract: is a NoneType; must be a name"),
+        ({"op": "logp", "temperature": "hot"}, TypeError, "^temperature: is a str; may be a number"),
+        ({"op": "logp", "temperature": 10**400}, ValueError, "^temperature: is beyond float64"),
+    ],
+)
+def test_arguments_no_call_takes_are_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        sb.plan(**arguments)
+
+
 def test_all_reasons_are_given_at_once():
     plan = sb.plan("matmul", dtype=torch.float16, device="cuda")
     assert len(plan.refusals) == 2
