@@ -53,7 +53,7 @@ def matmul(
 ) -> Tensor:
     """The deterministic product ``a @ b``.
 
-    Determinism level: cross_device (``src/order/dot.h``, CONTRACT.md section 3). Contract ``fma.v1`` or
+    Determinism level: cross_device (``src/order/dot.h``, docs/contract.md). Contract ``fma.v1`` or
     ``fma64.v1``: each element is a chain of fused multiply-adds over ascending k in segments of 8192, so it
     depends on its row of ``a`` and its column of ``b`` alone.
 
@@ -104,7 +104,7 @@ def linear(
 ) -> Tensor:
     """The deterministic ``x @ weight.T + bias``; see :func:`matmul`.
 
-    Determinism level: cross_device (``src/order/dot.h``, CONTRACT.md sections 3 and 4). The bias is added
+    Determinism level: cross_device (``src/order/dot.h``, docs/contract.md). The bias is added
     with one rounding in float32 (float64 for float64 operands) before the rounding to ``out_dtype``.
 
     Args:

@@ -135,7 +135,7 @@ def linear_logp(
 ) -> LogpResult:
     """Log-probabilities of ``targets`` under ``hidden @ weight.T + bias``; the logits are never stored.
 
-    Determinism level: cross_device (``src/order/dot.h`` and ``row.h``, CONTRACT.md section 4). Contract
+    Determinism level: cross_device (``src/order/dot.h`` and ``row.h``, docs/contract.md). Contract
     ``fma.v1+row.v1`` or ``fma64.v1+row64.v1``. Equal, bit for bit, to :func:`logp` of the unfused product.
 
     Args:

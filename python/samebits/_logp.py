@@ -207,7 +207,7 @@ def logp(
 ) -> LogpResult:
     """Selected-token log-probabilities ``log_softmax(logits / temperature)[..., targets]`` of the last axis.
 
-    Determinism level: cross_device (``src/order/row.h``, CONTRACT.md section 1). Contract ``row.v1``, or
+    Determinism level: cross_device (``src/order/row.h``, docs/contract.md). Contract ``row.v1``, or
     ``row64.v1`` for float64. The bits of a row depend on that row's logits, id and temperature and on
     ``vocab_size``; never on the batch, layout, strides, threads, backend, or on whether gradients are
     recorded.
