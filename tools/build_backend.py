@@ -22,8 +22,8 @@ from scikit_build_core.build import (  # noqa: F401
 def _require_torch() -> None:
     if os.environ.get("SAMEBITS_TORCH", "ON") == "ON" and importlib.util.find_spec("torch") is None:
         sys.exit(
-            "samebits: torch >= 2.10 must be in the environment that builds it; install torch and "
-            "scikit-build-core, then run: pip install --no-build-isolation .   "
+            "samebits: torch >= 2.10 must be in the environment that builds it; install torch, "
+            "scikit-build-core, cmake and ninja, then run: pip install --no-build-isolation .   "
             "(SAMEBITS_TORCH=OFF builds the C++ package alone)"
         )
 
