@@ -81,6 +81,16 @@ void logp_forward(const ConstTensorView& logits, const ConstTensorView& targets,
                      {"targets", targets},
                      {"temperature", options.row_temperature},
                      {"rows", options.rows}});
+  core::check_workspace(context.workspace, {{"logits", logits},
+                                            {"targets", targets},
+                                            {"temperature", options.row_temperature},
+                                            {"rows", options.rows},
+                                            {"logp", outputs.logp},
+                                            {"lse", outputs.lse},
+                                            {"entropy", outputs.entropy},
+                                            {"row_max", outputs.row_max},
+                                            {"row_sum", outputs.row_sum},
+                                            {"row_entropy_sum", outputs.row_entropy_sum}});
   const core::Backend& backend = core::pick_backend(context.backend);
   run(problem, options, context, backend, backend.logp_forward);
 }
@@ -124,7 +134,11 @@ void logp_backward(const ConstTensorView& logits, const ConstTensorView& targets
                                                             {"grad_lse", upstream.lse},
                                                             {"grad_entropy", upstream.entropy}};
   for (const auto& [name, input] : inputs)
-    if (input) core::check_no_overlap(grad_logits, "grad_logits", input, name);
+    if (input) {
+      core::check_no_overlap(grad_logits, "grad_logits", input, name);
+      core::check_workspace(context.workspace, {{name, input}});
+    }
+  core::check_workspace(context.workspace, {{"grad_logits", grad_logits}});
   problem.grad_logits = {grad_logits.data, grad_logits.dtype,
                          core::RowIndex::of(grad_logits, grad_logits.rank - 1)};
 

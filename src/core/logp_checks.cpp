@@ -150,6 +150,15 @@ void check_writable(const ConstTensorView& output, const char* name) {
   }
 }
 
+void check_workspace(std::span<std::byte> workspace,
+                     std::initializer_list<std::pair<const char*, ConstTensorView>> operands) {
+  if (workspace.empty()) return;
+  const ConstTensorView words(workspace.data(), DType::kInt32,
+                              {static_cast<std::int64_t>(workspace.size() + 3) / 4});
+  for (const auto& [name, operand] : operands)
+    if (operand) check_no_overlap(words, "workspace", operand, name);
+}
+
 void check_dense(const ConstTensorView& view, const char* name) {
   if (view.shape[view.rank - 1] > 1 && view.strides[view.rank - 1] != 1)
     invalid(name, "has stride " + std::to_string(view.strides[view.rank - 1]) +

@@ -31,6 +31,10 @@ void check_no_overlap(const ConstTensorView& output, const char* output_name, co
                       const char* input_name);
 void check_writable(const ConstTensorView& output, const char* name);
 
+// Throws if the caller's workspace shares a byte with an operand; absent views are passed over.
+void check_workspace(std::span<std::byte> workspace,
+                     std::initializer_list<std::pair<const char*, ConstTensorView>> operands);
+
 // Throws unless the last axis of `view` is dense.
 void check_dense(const ConstTensorView& view, const char* name);
 

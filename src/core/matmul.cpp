@@ -118,6 +118,7 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
                     std::to_string(a.shape[1]) + " rows, as many as a has columns");
   check_product_output(out, a, b);
   check_bias(options.bias, b.shape[1], a.dtype, out);
+  core::check_workspace(context.workspace, {{"a", a}, {"b", b}, {"out", out}, {"bias", options.bias}});
 
   core::MatmulProblem problem;
   problem.rows = a.shape[0];
@@ -167,6 +168,15 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
                      {"bias", bias},
                      {"temperature", options.row_temperature},
                      {"rows", options.rows}});
+  core::check_workspace(context.workspace, {{"hidden", hidden},
+                                            {"weight", weight},
+                                            {"targets", targets},
+                                            {"bias", bias},
+                                            {"temperature", options.row_temperature},
+                                            {"rows", options.rows},
+                                            {"logp", outputs.logp},
+                                            {"lse", outputs.lse},
+                                            {"entropy", outputs.entropy}});
   problem.hidden_size = weight.shape[1];
   problem.hidden = {hidden.data, hidden.dtype, core::RowIndex::of(hidden, hidden.rank - 1)};
   problem.hidden_stride = hidden.strides[hidden.rank - 1];

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <span>
 
 #include <samebits/samebits.h>
 
@@ -145,6 +146,8 @@ std::vector<Refusal> refusals() {
       {"unknown_backend", kInvalid, "backend", "'fast'", "'auto'",
        [](Call& c) { c.context.backend = "fast"; }},
       {"negative_threads", kInvalid, "threads", "-1", "4096", [](Call& c) { c.context.threads = -1; }},
+      {"workspace_over_the_logits", kInvalid, "workspace", "logits", "of its own",
+       [](Call& c) { c.context.workspace = std::as_writable_bytes(std::span(c.logits)); }},
 
       {"logp_of_another_dtype", kType, "logp", "float64", "float32",
        [](Call& c) { c.outputs.logp.dtype = DType::kFloat64; }, true, false},
