@@ -15,9 +15,10 @@ HWY_BEFORE_NAMESPACE();
 namespace samebits::cpu {
 namespace HWY_NAMESPACE {
 
-// Blocks are handled in groups: first all maxima, then all sums, so that the work across lanes (a maximum, the
-// tree over 32 lanes) is done for a whole group at once and no block waits for its own reduction.
+// Blocks are handled in groups, so that the tree over 32 lanes is computed for several blocks side by side; and
+// the maximum of a block is found two blocks ahead, so that no sum waits for it and memory is read early.
 inline constexpr int kGroup = 16;
+inline constexpr int kAhead = 2;
 
 template <class Row, class In>
 struct BlockKernel {
@@ -150,14 +151,17 @@ struct BlockKernel {
   template <bool kScaled, bool kEntropy>
   HWY_INLINE static void group(const In* x, int count, Real inverse_tau, Real* sums, Real* entropies, Real* m,
                                Real* s, Real* u) {
-    for (int b = 0; b < count; ++b) {
+    const auto find_max = [&](int b) HWY_ATTR {
       // Scaling is monotone, so the maximum of the scaled logits is the scaled maximum; + 0 turns -0 into +0.
       const Real max = block_max(x + b * order::kBlock);
       m[b] = (kScaled ? max * inverse_tau : max) + Real(0);
-    }
-    for (int b = 0; b < count; ++b)
+    };
+    for (int b = 0; b < std::min(count, kAhead); ++b) find_max(b);
+    for (int b = 0; b < count; ++b) {
+      if (b + kAhead < count) find_max(b + kAhead);
       block_lanes<kScaled, kEntropy>(x + b * order::kBlock, inverse_tau, m[b], sums + b * order::kLanes,
                                      kEntropy ? entropies + b * order::kLanes : nullptr);
+    }
     HWY_ALIGN Real out[kGroup];
     combine(sums, count, out);
     for (int b = 0; b < count; ++b) s[b] = m[b] == -order::infinity<Real>() ? Real(0) : out[b];
