@@ -23,9 +23,10 @@ sources=(src/core/*.cpp src/cpu/*.cpp src/ref/logp.cpp src/ref/row.cpp src/ref/m
   tests/cpp/matmul_case.cpp tests/cpp/logp_bits_test.cpp tests/cpp/linear_logp_bits_test.cpp
   tests/cpp/matmul_bits_test.cpp "$out/supported_targets.cpp" "$googletest/src/gtest-all.cc"
   "$googletest/src/gtest_main.cc")
+rm -f "$out"/*.o
 printf '%s\n' "${sources[@]}" | xargs -P 1 -I{} sh -c '
   object='"$out"'/$(echo "{}" | tr / _).o
-  [ "$object" -nt "{}" ] || aarch64-linux-gnu-g++ -std=c++20 -O1 -march=armv8-a+crypto -ffp-contract=off -Wall \
+  aarch64-linux-gnu-g++ -std=c++20 -O1 -march=armv8-a+crypto -ffp-contract=off -Wall \
     -Wno-attributes -Isrc -Iinclude -Itests/cpp -I'"$out"'/include -I'"$out"'/host -I'"$googletest"' \
     -I'"$googletest"'/include -DSAMEBITS_TEST_DATA="\"$PWD/tests\"" -c "{}" -o "$object"'
 aarch64-linux-gnu-g++ -static -pthread "$out"/*.o -o "$out/bits_test"
