@@ -57,6 +57,11 @@ STABLE_TORCH_LIBRARY(samebits, library) {
   library.def(
       "logp_backward(Tensor logits, Tensor targets, Tensor row_max, Tensor row_sum, Tensor row_entropy_sum, "
       "Tensor? grad_logp, Tensor? grad_lse, Tensor? grad_entropy, " SAMEBITS_LOGP_OPTIONS ") -> Tensor");
+  // What derivatives of higher order are made of.
+  library.def(
+      "probability(Tensor logits, Tensor targets, Tensor row_max, Tensor row_sum, " SAMEBITS_LOGP_OPTIONS
+      ") -> Tensor");
+  library.def("row_sum(Tensor values, str backend='auto') -> Tensor");
   library.def(
       "matmul(Tensor a, Tensor b, ScalarType? out_dtype=None, str contract='auto', str backend='auto', "
       "Tensor? bias=None) -> Tensor");

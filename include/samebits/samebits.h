@@ -7,5 +7,6 @@
 #include <samebits/logp.h>
 #include <samebits/matmul.h>
 #include <samebits/plan.h>
+#include <samebits/row_ops.h>
 #include <samebits/version.h>
 #include <samebits/view.h>

@@ -49,6 +49,21 @@ def _(logits, targets, row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, g
     return logits.new_empty(logits.shape)
 
 
+@register("samebits::probability")
+def _(logits, targets, row_max, row_sum, row_temperature=None, rows=None, temperature=1.0, ignore_index=None,
+      on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+    _checks.logp(logits, targets, row_temperature, rows)
+    return logits.new_empty(logits.shape, dtype=_result_dtype(logits, binary64))
+
+
+@register("samebits::row_sum")
+def _(values, backend="auto"):
+    _checks.tensor("values", values)
+    _checks.device("values", values, values, "values")
+    _checks.dtype("values", values, (torch.float32, torch.float64))
+    return values.new_empty(values.shape[:-1])
+
+
 @register("samebits::matmul")
 def _(a, b, out_dtype=None, contract="auto", backend="auto", bias=None):
     _checks.products(("a", "b"), a, b)

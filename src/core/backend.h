@@ -11,6 +11,7 @@
 
 #include "core/logp_problem.h"
 #include "core/matmul_problem.h"
+#include "core/row_sum_problem.h"
 
 namespace samebits::core {
 
@@ -39,9 +40,12 @@ struct Backend {
   const char* requirement;  // said when it is not available
   void (*logp_forward)(const LogpProblem&, const Executor&);
   void (*logp_backward)(const LogpProblem&, const Executor&);
+  void (*probability)(const LogpProblem&, const Executor&);
+  void (*row_sum)(const RowSumProblem&, const Executor&);
   void (*matmul)(const MatmulProblem&, const Executor&);
   void (*linear_logp_forward)(const LinearLogpProblem&, const Executor&);
   std::size_t (*logp_scratch_bytes)(const LogpProblem&, int threads);
+  std::size_t (*row_sum_scratch_bytes)(const RowSumProblem&, int threads);
   std::size_t (*matmul_scratch_bytes)(const MatmulProblem&, int threads);
   std::size_t (*linear_logp_scratch_bytes)(const LinearLogpProblem&, int threads);
 };

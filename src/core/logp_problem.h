@@ -39,12 +39,13 @@ struct LogpProblem {
   void* row_sum = nullptr;          // [rows] uint64, or [rows][2]
   void* row_entropy_sum = nullptr;  // the same
 
-  // Backward.
+  // Backward and probability.
   const void* saved_max = nullptr;
   const void* saved_sum = nullptr;
   const void* saved_entropy_sum = nullptr;
   RowArray<const void> grad_logp = {}, grad_lse = {}, grad_entropy = {};
   RowArray<void> grad_logits = {};
+  RowArray<void> probabilities = {};
 
   bool wants_entropy() const { return entropy.data != nullptr || row_entropy_sum != nullptr; }
 

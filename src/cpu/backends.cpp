@@ -6,6 +6,7 @@
 #include "cpu/logp.h"
 #include "cpu/matmul.h"
 #include "cpu/row_kernels.h"
+#include "cpu/row_primitives.h"
 
 namespace samebits::cpu {
 namespace {
@@ -30,11 +31,14 @@ constexpr core::Backend backend(const char* name, const char* requirement) {
       requirement,
       [](const core::LogpProblem& p, const core::Executor& e) { logp_forward(p, e, isa); },
       [](const core::LogpProblem& p, const core::Executor& e) { logp_backward(p, e, isa); },
+      [](const core::LogpProblem& p, const core::Executor& e) { probability(p, e, isa); },
+      [](const core::RowSumProblem& p, const core::Executor& e) { row_sum(p, e, isa); },
       [](const core::MatmulProblem& p, const core::Executor& e) { matmul(p, e, *matmul_kernels(isa)); },
       [](const core::LinearLogpProblem& p, const core::Executor& e) {
         linear_logp_forward(p, e, {*matmul_kernels(isa), *row_kernels(isa), *row64_kernels(isa)});
       },
       logp_scratch_bytes,
+      row_sum_scratch_bytes,
       matmul_scratch_bytes,
       linear_logp_scratch_bytes,
   };

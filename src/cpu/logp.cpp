@@ -5,20 +5,11 @@
 #include <cstring>
 
 #include "cpu/logp_rows.h"
+#include "cpu/row_split.h"
 #include "order/fp_env.h"
 
 namespace samebits::cpu {
 namespace {
-
-// Below this many logits a second thread costs more than it brings.
-constexpr std::int64_t kSerialLogits = 16384;
-// With fewer rows than this per thread, rows are cut into parts; a part has at least kPartBlocks blocks.
-constexpr std::int64_t kRowsPerThread = 4;
-constexpr std::int64_t kPartBlocks = 32;
-
-int threads_for(const core::LogpProblem& problem, int threads) {
-  return problem.rows * problem.vocab < kSerialLogits ? 1 : threads;
-}
 
 // Block statistics of one row: [m, s, u], each `blocks` long, padded to whole cache lines.
 template <class Real>
@@ -43,10 +34,7 @@ const RowKernels<Row>& kernels_of(Isa isa) {
     return *row64_kernels(isa);
 }
 
-// The row's logits, and one of them as the row computes with it.
-const std::byte* row_data(const core::RowArray<const void>& logits, std::int64_t row) {
-  return static_cast<const std::byte*>(logits.data) + logits.index.offset(row) * dtype_size(logits.dtype);
-}
+// A logit as the row computes with it.
 template <class Real>
 Real logit(const std::byte* row, DType dtype, std::int64_t column) {
   switch (dtype) {
@@ -55,13 +43,6 @@ Real logit(const std::byte* row, DType dtype, std::int64_t column) {
     case DType::kFloat16: return order::widen<Real>(reinterpret_cast<const order::Float16*>(row)[column]);
     default: return order::widen<Real>(reinterpret_cast<const order::BFloat16*>(row)[column]);
   }
-}
-
-// How many parts a row is cut into, so that few rows keep all threads busy. Parts are whole blocks.
-std::int64_t parts_per_row(std::int64_t rows, std::int64_t blocks, int threads) {
-  if (threads <= 1 || rows >= kRowsPerThread * threads) return 1;
-  const std::int64_t wanted = (kRowsPerThread * threads + rows - 1) / rows;
-  return std::clamp<std::int64_t>(std::min(wanted, blocks / kPartBlocks), 1, blocks);
 }
 
 template <class Row>
@@ -95,7 +76,7 @@ class Forward {
     std::atomic<std::int64_t> next{0};
     const std::int64_t workers = std::min<std::int64_t>(executor_.threads, problem_.rows);
     // Rows are handed out in runs long enough to amortise the counter when they are short.
-    const std::int64_t run = std::clamp<std::int64_t>(kSerialLogits / problem_.vocab, 1, 64);
+    const std::int64_t run = std::clamp<std::int64_t>(kSerialElements / problem_.vocab, 1, 64);
     executor_.run(workers, [&](std::int64_t begin, std::int64_t end) {
       const order::FpEnvGuard guard;
       for (std::int64_t worker = begin; worker < end; ++worker)
@@ -226,7 +207,7 @@ class Backward {
 
 template <template <class> class Pass>
 void run(const core::LogpProblem& problem, core::Executor executor, Isa isa) {
-  executor.threads = threads_for(problem, executor.threads);
+  executor.threads = threads_for(problem.rows, problem.vocab, executor.threads);
   if (problem.binary64)
     Pass<order::Row64V1>(problem, executor, isa).run();
   else
@@ -244,7 +225,7 @@ void logp_backward(const core::LogpProblem& problem, const core::Executor& execu
 }
 
 std::size_t logp_scratch_bytes(const core::LogpProblem& problem, int threads) {
-  threads = threads_for(problem, threads);
+  threads = threads_for(problem.rows, problem.vocab, threads);
   const std::int64_t blocks = order::block_count(problem.vocab);
   const std::int64_t parts = parts_per_row(problem.rows, blocks, threads);
   const std::int64_t rows = parts > 1 ? problem.rows : std::min<std::int64_t>(threads, problem.rows);

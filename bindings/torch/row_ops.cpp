@@ -1,0 +1,44 @@
+// samebits::probability and row_sum.
+#include "convert.h"
+
+namespace samebits::torch_binding {
+namespace {
+
+using OptionalTensor = std::optional<Tensor>;
+using OptionalInt = std::optional<std::int64_t>;
+
+Tensor probability(const Tensor& logits, const Tensor& targets, const Tensor& row_max, const Tensor& row_sum,
+                   const OptionalTensor& row_temperature, const OptionalTensor& rows, double temperature,
+                   OptionalInt ignore_index, std::string on_invalid, OptionalInt vocab_size, bool binary64,
+                   std::string backend) {
+  return guarded([&] {
+    const Tensor dense = dense_rows(logits);
+    const LogpOptions options =
+        make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
+    const LogpStats stats{view(row_max), view(row_sum), {}};
+    Tensor result =
+        empty(shape_of(logits), is_binary64(logits, binary64) ? DType::kFloat64 : DType::kFloat32);
+    samebits::probability(view(dense), view(targets), options, stats, mutable_view(result), context(backend));
+    return result;
+  });
+}
+
+Tensor row_sum(const Tensor& values, std::string backend) {
+  return guarded([&] {
+    if (values.dim() == 0)
+      throw Error(ErrorCode::kInvalidArgument, "values", "has no axis; must have at least one");
+    const Tensor dense = dense_rows(values);
+    Tensor result =
+        empty(shape_of(values).first(static_cast<std::size_t>(values.dim() - 1)), dtype_of(values));
+    samebits::row_sum(view(dense), mutable_view(result), context(backend));
+    return result;
+  });
+}
+
+STABLE_TORCH_LIBRARY_IMPL(samebits, CPU, library) {
+  library.impl("probability", TORCH_BOX(&probability));
+  library.impl("row_sum", TORCH_BOX(&row_sum));
+}
+
+}  // namespace
+}  // namespace samebits::torch_binding
