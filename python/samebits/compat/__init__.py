@@ -1,0 +1,1 @@
+"""Names that other libraries use for the same job, each a call into samebits."""
