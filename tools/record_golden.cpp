@@ -10,6 +10,7 @@
 #include "golden.h"
 #include "ref/logp.h"
 #include "ref/oracle.h"
+#include "row_sum_case.h"
 
 namespace {
 
@@ -75,5 +76,7 @@ int main() {
     for (std::int64_t row = 0; row < golden.logp_case.rows; ++row) check_row(golden, result, row);
     file["cases"].push_back(golden_record(golden, result));
   }
+  for (const RowSumGolden& golden : row_sum_golden_cases())
+    file["row_sums"].push_back(golden_record(golden, row_sum_twin(golden.values, 1)));
   std::printf("%s\n", file.dump(1).c_str());
 }

@@ -48,21 +48,6 @@ Real upstream(const core::RowArray<const void>& gradient, std::int64_t row) {
 }
 
 template <class Real>
-Statistics<Real> saved_statistics(const LogpProblem& problem, std::int64_t row) {
-  Statistics<Real> saved{static_cast<const Real*>(problem.saved_max)[row], 0, 0};
-  const auto load = [row](const void* from) {
-    const auto* words = static_cast<const std::uint64_t*>(from);
-    if constexpr (sizeof(Real) == 4)
-      return Sum64(words[row]);
-    else
-      return (Sum128(words[2 * row + 1]) << 64) | words[2 * row];
-  };
-  saved.S = load(problem.saved_sum);
-  if (problem.saved_entropy_sum != nullptr) saved.U = load(problem.saved_entropy_sum);
-  return saved;
-}
-
-template <class Real>
 void backward(const LogpProblem& problem) {
   for (std::int64_t row = 0; row < problem.rows; ++row) {
     // Rows with an invalid id or unselected, and columns beyond the vocabulary, have +0.
@@ -82,6 +67,23 @@ void backward(const LogpProblem& problem) {
 }
 
 }  // namespace
+
+template <class Real>
+Statistics<Real> saved_statistics(const LogpProblem& problem, std::int64_t row) {
+  Statistics<Real> saved{static_cast<const Real*>(problem.saved_max)[row], 0, 0};
+  const auto load = [row](const void* from) {
+    const auto* words = static_cast<const std::uint64_t*>(from);
+    if constexpr (sizeof(Real) == 4)
+      return Sum64(words[row]);
+    else
+      return (Sum128(words[2 * row + 1]) << 64) | words[2 * row];
+  };
+  saved.S = load(problem.saved_sum);
+  if (problem.saved_entropy_sum != nullptr) saved.U = load(problem.saved_entropy_sum);
+  return saved;
+}
+template Statistics<float> saved_statistics<float>(const LogpProblem&, std::int64_t);
+template Statistics<double> saved_statistics<double>(const LogpProblem&, std::int64_t);
 
 template <class Real>
 Real inverse_temperature(double tau) {

@@ -22,4 +22,8 @@ Real inverse_temperature(double tau);
 template <class Real>
 std::vector<Real> scaled_logits(const core::LogpProblem& problem, std::int64_t row);
 
+// (M, S, U) of a row as the forward pass saved them; U is 0 where it was not.
+template <class Real>
+Statistics<Real> saved_statistics(const core::LogpProblem& problem, std::int64_t row);
+
 }  // namespace samebits::ref

@@ -101,6 +101,24 @@ std::vector<GoldenCase> golden_cases() {
   return cases;
 }
 
+std::vector<RowSumGolden> row_sum_golden_cases() {
+  std::vector<RowSumGolden> cases;
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64})
+    for (const std::int64_t columns : {0, 1, 33, 127, 128, 129, 384, 2049, 131072, 151936}) {
+      Rng rng(0x5c3 + static_cast<std::uint64_t>(columns));
+      RowSumGolden golden{"columns_" + std::to_string(columns) + "_" + std::string(dtype_name(dtype)),
+                          Values(dtype, columns)};
+      for (std::int64_t i = 0; i < columns; ++i) set_element(golden.values, i, rng.normal() * 3);
+      cases.push_back(golden);
+    }
+  return cases;
+}
+
+nlohmann::ordered_json golden_record(const RowSumGolden& golden, const Values& sum) {
+  const bool wide = sum.dtype == DType::kFloat64;
+  return {{"contract", wide ? "row64.v1" : "row.v1"}, {"name", golden.name}, {"sum", hex_element(sum, 0)}};
+}
+
 nlohmann::ordered_json golden_record(const GoldenCase& golden, const LogpResult& result) {
   nlohmann::ordered_json record;
   record["contract"] = golden.contract();
@@ -119,15 +137,18 @@ nlohmann::ordered_json golden_record(const GoldenCase& golden, const LogpResult&
   }
   const std::int64_t columns = golden.logp_case.columns;
   const std::int64_t row_bytes = columns * dtype_size(result.grad.dtype);
-  std::string digests, samples;
+  const std::int64_t p_bytes = columns * dtype_size(result.probabilities.dtype);
+  std::string digests, samples, p_digests;
   for (std::int64_t row = 0; row < golden.logp_case.rows; ++row) {
     digests += (row ? " " : "") + digest(result.grad.bytes.data() + row * row_bytes, row_bytes);
+    p_digests += (row ? " " : "") + digest(result.probabilities.bytes.data() + row * p_bytes, p_bytes);
     const std::int64_t target = golden.logp_case.targets[static_cast<std::size_t>(row)];
     for (const std::int64_t column : {std::int64_t{0}, columns / 2, columns - 1, target})
       samples += (samples.empty() ? "" : " ") + hex_element(result.grad, row * columns + column % columns);
   }
   record["grad_fnv1a64"] = digests;
   record["grad_first_middle_last_target"] = samples;
+  record["probability_fnv1a64"] = p_digests;
   return record;
 }
 

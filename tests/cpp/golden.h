@@ -19,7 +19,16 @@ struct GoldenCase {
 // Every case of both contracts. A change here needs a new recording.
 std::vector<GoldenCase> golden_cases();
 
-// What is recorded of a result: all outputs, and of the gradient a digest and four columns of each row.
+// One row for row_sum.
+struct RowSumGolden {
+  std::string name;
+  Values values;
+};
+std::vector<RowSumGolden> row_sum_golden_cases();
+nlohmann::ordered_json golden_record(const RowSumGolden& golden, const Values& sum);
+
+// What is recorded of a result: all outputs; of the gradient a digest and four columns of each row, of the
+// probabilities a digest of each row.
 nlohmann::ordered_json golden_record(const GoldenCase& golden, const LogpResult& result);
 
 }  // namespace samebits::test

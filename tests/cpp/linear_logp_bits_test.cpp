@@ -43,7 +43,7 @@ LogpResult fused(const Head& head, const std::string& backend, int threads) {
   return result;
 }
 
-// The public product, plus bias, through the public logp. Gradients are left as they are.
+// The public product, plus bias, through the public logp. What linear_logp does not give is left as it is.
 LogpResult unfused(const Head& head, const std::string& backend) {
   LogpCase c = head.logp;
   const Matrix hidden(head.hidden, c.rows, head.size, head.hidden_lay);
@@ -60,7 +60,9 @@ LogpResult unfused(const Head& head, const std::string& backend) {
     context.backend = backend;
     return context;
   }());
-  result.grad = LogpResult(head.logp).grad;
+  const LogpResult blank(head.logp);
+  result.grad = blank.grad;
+  result.probabilities = blank.probabilities;
   return result;
 }
 

@@ -82,6 +82,7 @@ TEST_P(LogpBits, rows_do_not_see_each_other) {
       expected.row_sum = take(whole.row_sum, c.binary64() ? 2 : 1, picked);
       expected.row_entropy_sum = take(whole.row_entropy_sum, c.binary64() ? 2 : 1, picked);
       expected.grad = take(whole.grad, c.columns, picked);
+      expected.probabilities = take(whole.probabilities, c.columns, picked);
       const LogpResult actual = run_case(part, expected, {}, context(rng.pick({1, 2, 7})));
       ASSERT_TRUE(same_result(expected, actual, Finite::kPerhapsNone));
       begin = end;

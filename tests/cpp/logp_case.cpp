@@ -5,6 +5,7 @@
 
 #include "order/number.h"
 #include "ref/logp.h"
+#include "ref/row_ops.h"
 #include "strided.h"
 
 namespace samebits::test {
@@ -36,7 +37,8 @@ LogpResult::LogpResult(const LogpCase& c)
       row_max(c.real(), c.rows, kFill),
       row_sum(DType::kInt64, c.rows * (c.binary64() ? 2 : 1), kFill),
       row_entropy_sum(DType::kInt64, c.rows * (c.binary64() ? 2 : 1), kFill),
-      grad(c.logits.dtype, c.rows * c.columns, kFill) {}
+      grad(c.logits.dtype, c.rows * c.columns, kFill),
+      probabilities(c.real(), c.rows * c.columns, kFill) {}
 
 LogpCase plain_case(std::int64_t rows, std::int64_t vocab, DType dtype) {
   LogpCase c;
@@ -130,6 +132,9 @@ LogpResult twin(const LogpCase& c) {
   problem.grad_entropy = input(c.grad_entropy, c.rows);
   problem.grad_logits = output(result.grad, c.rows, c.columns);
   ref::logp_backward(problem);
+
+  problem.probabilities = output(result.probabilities, c.rows, c.columns);
+  ref::probability(problem);
   return result;
 }
 
@@ -143,7 +148,8 @@ LogpResult twin(const LogpCase& c) {
                 {"row_max", expected.row_max, actual.row_max},
                 {"row_sum", expected.row_sum, actual.row_sum},
                 {"row_entropy_sum", expected.row_entropy_sum, actual.row_entropy_sum},
-                {"grad_logits", expected.grad, actual.grad}};
+                {"grad_logits", expected.grad, actual.grad},
+                {"probabilities", expected.probabilities, actual.probabilities}};
   for (const auto& field : fields) {
     const bool is_logp = field.name == fields[0].name;
     const auto same = same_bits(field.expected, field.actual, is_logp ? finite : Finite::kPerhapsNone);

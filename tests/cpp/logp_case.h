@@ -36,6 +36,7 @@ struct LogpResult {
   Values logp, lse, entropy;                 // [rows]
   Values row_max, row_sum, row_entropy_sum;  // [rows], the sums [rows] or [rows, 2] of int64
   Values grad;                               // [rows, columns]
+  Values probabilities;                      // [rows, columns]
 
   explicit LogpResult(const LogpCase& logp_case);
 };

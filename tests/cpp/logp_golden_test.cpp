@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "golden.h"
+#include "row_sum_case.h"
 #include "run_case.h"
 
 namespace samebits::test {
@@ -44,6 +45,22 @@ TEST(LogpGolden, every_backend_gives_the_recorded_bits) {
       // The second call reads, backward, what the first one saved.
       const LogpResult forward = run_case(cases[i].logp_case, twin(cases[i].logp_case), layout, context);
       expect_recorded(file["cases"][i], cases[i], run_case(cases[i].logp_case, forward, layout, context));
+    }
+  }
+}
+
+TEST(RowSumGolden, the_twin_and_every_backend_give_the_recorded_bits) {
+  const nlohmann::ordered_json file = recorded();
+  const std::vector<RowSumGolden> cases = row_sum_golden_cases();
+  ASSERT_EQ(file["row_sums"].size(), cases.size());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Values& values = cases[i].values;
+    EXPECT_EQ(file["row_sums"][i], golden_record(cases[i], row_sum_twin(values, 1)));
+    for (const std::string& backend : available_backends()) {
+      ExecContext context;
+      context.backend = backend;
+      EXPECT_EQ(file["row_sums"][i], golden_record(cases[i], row_sum_call(values, 1, {}, context)))
+          << backend;
     }
   }
 }

@@ -126,6 +126,12 @@ LogpResult run_case(const LogpCase& c, const LogpResult& saved, const Layout& la
   logp_backward(logits.view(), targets->view(), options, backward_stats, upstream, grad.view(), context);
   result.grad = grad.gather();
   EXPECT_TRUE(grad.gaps_are_untouched()) << "backward wrote between the rows of grad_logits";
+
+  backward_stats.row_entropy_sum = {};
+  Strided probabilities(c.real(), leading, c.columns, layout.grad);
+  probability(logits.view(), targets->view(), options, backward_stats, probabilities.view(), context);
+  result.probabilities = probabilities.gather();
+  EXPECT_TRUE(probabilities.gaps_are_untouched()) << "probability wrote between its rows";
   EXPECT_TRUE(logits.is_untouched()) << "the logits were written";
   EXPECT_TRUE(targets->is_untouched()) << "the targets were written";
   return result;

@@ -27,7 +27,7 @@ struct Layout {
 // Options of the case; row_temperature and rows are left to the caller.
 LogpOptions options_of(const LogpCase& logp_case);
 
-// Forward, then backward with `saved` as statistics (the twin's). Fails the running test when a gap or an
+// Forward, then backward and probability with `saved` as statistics (the twin's). Fails the running test when a gap or an
 // input was written.
 LogpResult run_case(const LogpCase& logp_case, const LogpResult& saved, const Layout& layout = {},
                     const ExecContext& context = {});

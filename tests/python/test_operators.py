@@ -57,6 +57,46 @@ def test_logp_backward_passes_opcheck(call):
     torch.library.opcheck(OPS.logp_backward.default, arguments, options)
 
 
+def test_probability_passes_opcheck(call):
+    logits, targets, options = call
+    row_max, row_sum, _ = statistics(logits, targets, **options)
+    torch.library.opcheck(OPS.probability.default, (logits, targets, row_max, row_sum), options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_row_sum_passes_opcheck(dtype):
+    values = torch.randn(3, 50, 2, dtype=dtype)
+    for argument in (
+        values,
+        values.permute(2, 0, 1),
+        values[:, :, :0],
+        values[0, 0].expand(4, 5, 2),
+        values[0, :, 0],
+    ):
+        torch.library.opcheck(OPS.row_sum.default, (argument,))
+    torch.library.opcheck(OPS.row_sum.default, (values, "scalar"))
+
+
+def test_probabilities_are_those_of_softmax_and_add_up_to_one():
+    logits, targets = torch.randn(4, 3, 1000, dtype=torch.float64), torch.zeros(4, 3, dtype=torch.int64)
+    row_max, row_sum, _ = statistics(logits, targets)
+    probabilities = OPS.probability(logits, targets, row_max, row_sum)
+    # Each value passes through fewer than 64 roundings of 2^-53 in either computation.
+    torch.testing.assert_close(probabilities, logits.softmax(-1), rtol=64 * 2**-53, atol=0)
+    ones = torch.ones(4, 3, dtype=torch.float64)
+    torch.testing.assert_close(OPS.row_sum(probabilities), ones, rtol=64 * 2**-53, atol=0)
+
+
+def test_row_sum_refuses_what_it_cannot_add():
+    for values, message in (
+        (torch.randn(3, 4).bfloat16(), r"values: is bfloat16; must be float32 or float64"),
+        (torch.tensor(1.0), r"values: has no axis"),
+        (torch.zeros(0, 2**22 + 1), r"values: has 4194305 columns"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            OPS.row_sum(values)
+
+
 def test_products_pass_opcheck():
     hidden, weight, bias = torch.randn(2, 3, 8), torch.randn(20, 8), torch.randn(20)
     targets = torch.tensor([[0, 1, 19], [20, -1, 5]])
