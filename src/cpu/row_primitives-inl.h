@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "cpu/row_ops-inl.h"
-#include "cpu/row_stats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace samebits::cpu {
@@ -74,57 +73,72 @@ struct SumKernel {
   using D = typename VectorOf<Row>::D;
   using V = hn::Vec<D>;
   static constexpr int kN = static_cast<int>(hn::MaxLanes(D()));
-  static constexpr int kAccumulators = order::kLanes / kN;  // vectors that hold the 32 lanes
+  static constexpr int kVectors = order::kLanes / kN;  // vectors that hold the 32 lanes
+  static constexpr int kColumns = 8;                   // lanes of a block after its four q are added
+  static constexpr int kBlocks = 16;                   // blocks handled at once: one subtree
 
-  // The 32 lane sums of a block, from +0.
-  HWY_INLINE static void block_lanes(const Real* values, Real* lanes) {
+  // a0 to a7 of a block.
+  HWY_INLINE static void block_columns(const Real* values, Real* a) {
     const D d;
-    V sum[kAccumulators];
-    HWY_UNROLL(8)
-    for (int a = 0; a < kAccumulators; ++a) sum[a] = hn::Add(hn::Zero(d), hn::LoadU(d, values + a * kN));
-    HWY_UNROLL(3)
-    for (int turn = 1; turn < order::kBlock / order::kLanes; ++turn) HWY_UNROLL(8)
-    for (int a = 0; a < kAccumulators; ++a)
-      sum[a] = hn::Add(sum[a], hn::LoadU(d, values + turn * order::kLanes + a * kN));
-    HWY_UNROLL(8)
-    for (int a = 0; a < kAccumulators; ++a) hn::Store(sum[a], d, lanes + a * kN);
+    V s[kVectors];
+    HWY_UNROLL(16)
+    for (int k = 0; k < kVectors; ++k) s[k] = hn::Add(hn::Zero(d), hn::LoadU(d, values + k * kN));
+    for (int i = order::kLanes; i < order::kBlock; i += order::kLanes) {
+      HWY_UNROLL(16)
+      for (int k = 0; k < kVectors; ++k) s[k] = hn::Add(s[k], hn::LoadU(d, values + i + k * kN));
+    }
+    if constexpr (kN > kColumns) {  // a vector holds two q
+      const hn::Half<D> dh;
+      const auto two = [&](V v) HWY_ATTR { return hn::Add(hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)); };
+      hn::Store(hn::Add(two(s[0]), two(s[1])), dh, a);
+    } else {
+      constexpr int kStep = kColumns / kN;  // vectors of one q
+      HWY_UNROLL(4)
+      for (int k = 0; k < kStep; ++k)
+        hn::Store(hn::Add(hn::Add(s[k], s[kStep + k]), hn::Add(s[2 * kStep + k], s[3 * kStep + k])), d,
+                  a + k * kN);
+    }
   }
 
-  // kGroup blocks at a time are one subtree; missing blocks are +0.
+  // Neighbours are added until one is left: a0 to a7 of each block to its sum, and those up the tree.
+  HWY_INLINE static Real subtree(Real* a) {
+    const D d;
+    int count = kBlocks * kColumns;
+    for (; count >= 2 * kN; count /= 2) {
+      for (int i = 0; i < count; i += 2 * kN) {
+        const V low = hn::Load(d, a + i), high = hn::Load(d, a + i + kN);
+        hn::Store(hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)), d, a + i / 2);
+      }
+    }
+    for (; count > 1; count /= 2)
+      for (int i = 0; i < count; i += 2) a[i / 2] = a[i] + a[i + 1];
+    return a[0];
+  }
+
   static Real entry(const Real* values, std::int64_t columns) {
-    HWY_ALIGN Real lanes[kGroup * order::kLanes];
+    HWY_ALIGN Real a[kBlocks * kColumns];
     order::TreeSum<Real> tree;
     std::int64_t i = 0;
-    for (; i + kGroup * order::kBlock <= columns; i += kGroup * order::kBlock)
-      tree.add(group(values + i, kGroup, lanes));
-    if (i < columns) tree.add(rest(values + i, columns - i, lanes));
+    for (; i + kBlocks * order::kBlock <= columns; i += kBlocks * order::kBlock) {
+      for (int b = 0; b < kBlocks; ++b) block_columns(values + i + b * order::kBlock, a + b * kColumns);
+      tree.add(subtree(a));
+    }
+    if (i < columns) tree.add(last_subtree(values + i, columns - i, a));
     return tree.total();
   }
 
-  HWY_INLINE static Real group(const Real* values, int blocks, Real* lanes) {
-    for (int b = 0; b < blocks; ++b) block_lanes(values + b * order::kBlock, lanes + b * order::kLanes);
-    return subtree(lanes, blocks);
-  }
-
-  static Real subtree(const Real* lanes, int blocks) {
-    HWY_ALIGN Real sums[kGroup];
-    BlockKernel<Row, Real>::combine(lanes, blocks, sums);
-    std::fill(sums + blocks, sums + kGroup, Real(0));
-    for (int width = kGroup / 2; width > 0; width /= 2)
-      for (int i = 0; i < width; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
-    return sums[0];
-  }
-
-  // The last blocks, of which the last may lack columns.
-  static Real rest(const Real* values, std::int64_t columns, Real* lanes) {
+  // The same where columns and blocks are missing: they are +0.
+  static Real last_subtree(const Real* values, std::int64_t columns, Real* a) {
+    std::fill(a, a + kBlocks * kColumns, Real(0));
     const int whole = static_cast<int>(columns / order::kBlock);
-    for (int b = 0; b < whole; ++b) block_lanes(values + b * order::kBlock, lanes + b * order::kLanes);
+    for (int b = 0; b < whole; ++b) block_columns(values + b * order::kBlock, a + b * kColumns);
     const std::int64_t left = columns - whole * order::kBlock;
-    if (left == 0) return subtree(lanes, whole);
-    HWY_ALIGN Real tail[order::kBlock] = {};
-    std::copy_n(values + whole * order::kBlock, left, tail);
-    block_lanes(tail, lanes + whole * order::kLanes);
-    return subtree(lanes, whole + 1);
+    if (left > 0) {
+      HWY_ALIGN Real tail[order::kBlock] = {};
+      std::copy_n(values + whole * order::kBlock, left, tail);
+      block_columns(tail, a + whole * kColumns);
+    }
+    return subtree(a);
   }
 };
 
