@@ -7,7 +7,7 @@ alone: not on the batch, padding, packing, chunking, thread count, backend or in
 from ._native import version as __version__  # first: refuses a torch or a library that does not fit
 
 # isort: split
-from . import _fake  # noqa: F401  shapes for torch.compile
+from . import _fake, _vmap  # noqa: F401  shapes for torch.compile, and vmap of the operators
 from ._errors import NotDifferentiableError
 from ._linear import linear, matmul
 from ._linear_logp import linear_logp

@@ -6,6 +6,8 @@ These run for arguments that cannot reach it (not a tensor, another device), and
 
 import torch
 
+from . import _torch_private
+
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 INTEGER = (torch.int32, torch.int64)
 MAX_DIMENSIONS = 8
@@ -110,6 +112,10 @@ def _elements_coincide(value: torch.Tensor) -> bool:
     return False
 
 
+def _storage(value: torch.Tensor) -> int:
+    return _torch_private.memory_of(value).untyped_storage()._cdata
+
+
 def out(buffer, targets: torch.Tensor, dtype_wanted: torch.dtype, inputs) -> None:
     """A caller's buffer: right kind, no gradient, no memory in common with an input."""
     tensor("out", buffer)
@@ -134,7 +140,7 @@ def out(buffer, targets: torch.Tensor, dtype_wanted: torch.dtype, inputs) -> Non
             f"out: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements may "
             "coincide; must hold every element apart"
         )
-    storage = buffer.untyped_storage()._cdata
+    storage = _storage(buffer)
     for argument, value in inputs:
-        if value is not None and value.untyped_storage()._cdata == storage:
+        if value is not None and _storage(value) == storage:
             raise ValueError(f"out: shares storage with {argument}; must be memory of its own")

@@ -1,4 +1,4 @@
-"""Selected-token log-probabilities of the last axis, with first-order gradients."""
+"""Selected-token log-probabilities of the last axis, differentiable to any order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from . import _autograd, _checks, _torch_private
+from ._curvature import Call, selected_rows, with_selection
 from ._errors import raise_clearly
 
 if TYPE_CHECKING:
@@ -123,11 +124,22 @@ def check_options(ignore_index, on_invalid, vocab_size, backend) -> None:
 def write_out(out: Tensor, logp: Tensor, rows: Tensor | None) -> Tensor:
     """Copy into the caller's buffer, recorded by autograd; rows not listed keep their values."""
     if rows is not None:
-        count = out.numel()
-        listed = torch.where((rows >= 0) & (rows < count), rows, count).long()
-        chosen = torch.zeros(count + 1, dtype=torch.bool, device=out.device).index_fill(0, listed, True)
-        logp = torch.where(chosen[:count].view(out.shape), logp, out)
-    return out.copy_(logp)
+        logp = torch.where(selected_rows(rows, out.shape), logp, out)
+    try:
+        return out.copy_(logp)
+    except RuntimeError as error:
+        text = str(error)
+        if "mutate a captured Tensor" in text:
+            raise ValueError(
+                "out: was made outside the transform, which may not change it; "
+                "make the buffer inside the function that is transformed"
+            ) from None
+        if "vmap: inplace arithmetic" in text:
+            raise ValueError(
+                "out: is one buffer for all samples of a vmap; "
+                "must be mapped (one buffer a sample) or made inside the function that is mapped"
+            ) from None
+        raise
 
 
 @overload
@@ -224,7 +236,8 @@ def logp(
             range are fine.
         out: buffer of the result's shape and dtype, returned itself. Rows not listed in ``rows`` keep their
             values. Must not require grad nor share storage with an input; after a call that records gradients
-            it belongs to the graph, so pass ``out.detach()`` to use it again.
+            it belongs to the graph, so pass ``out.detach()`` to use it again. Under a transform it must be
+            made inside the transformed function, or mapped by vmap.
         precision: ``"fp64"`` normalises and returns float64 whatever the dtype of the logits.
         return_lse: also return the log-sum-exp of the scaled logits (nats).
         return_entropy: also return the entropy of the row's distribution (nats).
@@ -237,14 +250,15 @@ def logp(
 
     Returns:
         float32 ``[...]`` (float64 under ``row64.v1``); a named tuple ``(logp, lse, entropy)`` of those asked
-        for when that is more than one. Differentiable once with respect to ``logits``.
+        for when that is more than one. Differentiable to any order with respect to ``logits``, in reverse and
+            forward mode, and usable under every transform of ``torch.func`` (docs/derivatives.md).
 
     Raises:
         ValueError, TypeError: an argument that is not allowed; the message names it, what it was and what it
             may be. Nothing has been written.
         RuntimeError: no backend can run the request.
-        NotDifferentiableError: a second or forward-mode derivative, which this version does not have.
     """
+    ids, listed = targets, rows
     try:
         if (
             temperature is None and rows is None and out is None and precision is None
@@ -259,18 +273,23 @@ def logp(
             if out is not None:
                 _checks.logp(logits, targets, row_temperature, rows)
                 check_logp_out(out, logits, targets, row_temperature, rows, precision)
-        if (logits.requires_grad and torch.is_grad_enabled()) or _torch_private.tangents_active():
+            if rows is not None and _torch_private.transforms_active():
+                masked = with_selection(Call(targets, row_temperature, rows, options))
+                ids, listed, options = masked.targets, None, masked.options
+        if _torch_private.differentiating(logits):
             results = _autograd.logp(
-                logits, targets, row_temperature, rows, return_lse, return_entropy, options
+                logits, ids, row_temperature, listed, return_lse, return_entropy, options
             )
         elif return_lse or return_entropy:
             results = _logp_forward(
-                logits, targets, return_lse, return_entropy, False, row_temperature, rows, *(options or ())
+                logits, ids, return_lse, return_entropy, False, row_temperature, listed, *(options or ())
             )
         elif options is None:
             return _logp(logits, targets)
         elif out is None:
-            return _logp(logits, targets, row_temperature, rows, *options)
+            return _logp(logits, ids, row_temperature, listed, *options)
+        elif _torch_private.transforms_active():
+            results = (_logp(logits, ids, row_temperature, listed, *options), None, None)
         else:
             _logp_out(logits, targets, out, row_temperature, rows, *options)
             if not torch.compiler.is_compiling():

@@ -17,3 +17,34 @@ def tangents_active() -> bool:
 def transforms_active() -> bool:
     """True under any torch.func transform or forward-mode level."""
     return _functorch_active() or tangents_active()
+
+
+def differentiating(logits: torch.Tensor) -> bool:
+    """Whether a call on these logits must be an autograd Function."""
+    return (logits.requires_grad and torch.is_grad_enabled()) or tangents_active()
+
+
+def recording() -> bool:
+    """Whether a derivative of what is computed now may be asked for, so that a Function must record it."""
+    return not torch.compiler.is_compiling() and (torch.is_grad_enabled() or transforms_active())
+
+
+def without_tangent(value):
+    """`value` without its tangent of the innermost forward-mode level; anything but a tensor as it is."""
+    return forward_ad.unpack_dual(value).primal if isinstance(value, torch.Tensor) else value
+
+
+def outer_levels_recorded():
+    """A context inside `jvp`, in which outer forward-mode levels see what is computed.
+
+    torch switches forward mode off around the `jvp` of a Function, for all levels alike, and so drops the
+    tangents of the outer ones without a word. Tensors used inside must be `without_tangent`.
+    """
+    return forward_ad._set_fwd_grad_enabled(True)
+
+
+def memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor that owns the memory, beneath the wrappers of torch.func."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor

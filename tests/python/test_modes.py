@@ -62,48 +62,6 @@ def test_flush_denormal_of_torch_changes_no_bits():
     assert_same_bits(flushed_gradient, gradient)
 
 
-def test_a_second_derivative_raises_and_is_never_silently_wrong(call):
-    logits, targets = call
-    leaf = logits.requires_grad_()
-    (gradient,) = torch.autograd.grad(sb.logp(leaf, targets).sum(), leaf, create_graph=True)
-    with pytest.raises(sb.NotDifferentiableError, match=r"second derivatives are not available yet"):
-        gradient.square().sum().backward()
-    with pytest.raises(sb.NotDifferentiableError, match=r"second derivatives"):
-        torch.autograd.functional.hessian(lambda x: sb.logp(x, targets).sum(), leaf.detach())
-
-
-def test_torch_func_gives_first_order_bits_or_a_clear_error(call):
-    logits, targets = call
-
-    def total(x):
-        return sb.logp(x, targets).sum()
-
-    leaf = logits.clone().requires_grad_()
-    (expected,) = torch.autograd.grad(total(leaf), leaf)
-    assert_same_bits(torch.func.grad(total)(logits), expected)
-    _, pull = torch.func.vjp(lambda x: sb.logp(x, targets), logits)
-    assert_same_bits(pull(torch.ones(3))[0], expected)
-    refused = {
-        "jvp": lambda: torch.func.jvp(total, (logits,), (logits,)),
-        "jacfwd": lambda: torch.func.jacfwd(total)(logits),
-        "hessian": lambda: torch.func.hessian(total)(logits),
-        "grad of grad": lambda: torch.func.grad(lambda x: torch.func.grad(total)(x).sum())(logits),
-        "vmap of grad": lambda: torch.func.vmap(torch.func.grad(lambda x, t: sb.logp(x, t)))(logits, targets),
-    }
-    for name, transform in refused.items():
-        with pytest.raises(sb.NotDifferentiableError):
-            pytest.fail(f"{name} gave {transform()}")
-
-
-def test_a_dual_tensor_is_refused_instead_of_losing_its_tangent(call):
-    logits, targets = call
-    with torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(logits, torch.ones_like(logits))
-        with pytest.raises(sb.NotDifferentiableError):
-            sb.logp(dual, targets)
-        assert_same_bits(sb.logp(logits, targets), sb.logp(logits.clone(), targets))
-
-
 def test_checkpointing_and_retained_graphs_give_the_same_gradient(call):
     logits, targets = call
     leaf = logits.clone().requires_grad_()
