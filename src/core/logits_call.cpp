@@ -6,13 +6,14 @@ namespace samebits::core {
 namespace {
 
 // A saved statistic: contiguous, one entry (or two words) per row.
-const void* saved(const ConstTensorView& view, const char* name, DType dtype, std::int64_t count) {
+const void* saved(const ConstTensorView& view, const char* name, DType dtype, std::int64_t count,
+                  Device device) {
   if (!view)
     throw Error(ErrorCode::kInvalidArgument, name, "is missing; must be what the forward pass saved");
   if (view.dtype != dtype)
     throw Error(ErrorCode::kType, name,
                 "is " + std::string(dtype_name(view.dtype)) + "; must be " + std::string(dtype_name(dtype)));
-  check_memory(view, name);
+  check_memory(view, name, device);
   const ConstTensorView dense(view.data, view.dtype, std::span(view.shape.data(), view.rank));
   bool contiguous = view.numel() == count;
   for (int i = 0; i < view.rank; ++i)
@@ -39,10 +40,11 @@ LogpProblem logits_problem(const ConstTensorView& logits, const ConstTensorView&
 
 void set_statistics(LogpProblem& problem, const LogpStats& stats, bool needs_entropy_sum) {
   const std::int64_t words = problem.rows * (problem.binary64 ? 2 : 1);
-  problem.saved_max = saved(stats.row_max, "row_max", real_dtype(problem), problem.rows);
-  problem.saved_sum = saved(stats.row_sum, "row_sum", DType::kInt64, words);
+  problem.saved_max = saved(stats.row_max, "row_max", real_dtype(problem), problem.rows, problem.device);
+  problem.saved_sum = saved(stats.row_sum, "row_sum", DType::kInt64, words, problem.device);
   if (needs_entropy_sum || stats.row_entropy_sum)
-    problem.saved_entropy_sum = saved(stats.row_entropy_sum, "row_entropy_sum", DType::kInt64, words);
+    problem.saved_entropy_sum =
+        saved(stats.row_entropy_sum, "row_entropy_sum", DType::kInt64, words, problem.device);
 }
 
 void check_like_logits(const TensorView& output, const char* name, DType dtype,
@@ -59,7 +61,7 @@ void check_like_logits(const TensorView& output, const char* name, DType dtype,
         ErrorCode::kInvalidArgument, name,
         "has shape " + shape_text(output) + "; must have the shape " + shape_text(logits) + " of logits");
   check_dense(output, name);
-  check_writable(output, name);
+  check_writable(output, name, logits.device);
 }
 
 std::size_t selection_bytes(const LogpProblem& problem, const LogpOptions& options) {
@@ -78,6 +80,16 @@ void run_rows(LogpProblem& problem, const LogpOptions& options, const ExecContex
   raise_on_invalid(problem, options.on_invalid);
   executor.workspace = scratch.after(selection);
   entry(problem, executor);
+}
+
+void run_rows_on_device(LogpProblem& problem, const LogpOptions& options, const ExecContext& context,
+                        void (*DeviceBackend::*entry)(LogpProblem, const DeviceCall&)) {
+  const DeviceBackend& backend = pick_device_backend(problem.device, context);
+  if (problem.rows == 0) return;
+  DeviceCall call = make_device_call(problem.device, context);
+  call.rows = options.rows;
+  call.raise_on_invalid = options.on_invalid == OnInvalid::kRaise;
+  (backend.*entry)(problem, call);
 }
 
 }  // namespace samebits::core

@@ -7,6 +7,7 @@
 #include <samebits/logp.h>
 
 #include "core/backend.h"
+#include "core/device_backend.h"
 
 namespace samebits::core {
 
@@ -34,5 +35,9 @@ std::size_t selection_bytes(const LogpProblem& problem, const LogpOptions& optio
 void run_rows(LogpProblem& problem, const LogpOptions& options, const ExecContext& context,
               std::size_t (*scratch_bytes)(const LogpProblem&, int),
               void (*entry)(const LogpProblem&, const Executor&));
+
+// The same for operands on a device: its backend does all of that there, without waiting.
+void run_rows_on_device(LogpProblem& problem, const LogpOptions& options, const ExecContext& context,
+                        void (*DeviceBackend::*entry)(LogpProblem, const DeviceCall&));
 
 }  // namespace samebits::core

@@ -16,7 +16,7 @@ void set_upstream(const ConstTensorView& view, const char* name, const LogpProbl
   if (view.dtype != real)
     throw Error(ErrorCode::kType, name,
                 "is " + std::string(dtype_name(view.dtype)) + "; must be " + std::string(dtype_name(real)));
-  core::check_memory(view, name);
+  core::check_memory(view, name, problem.device);
   bool same = view.rank == targets.rank;
   for (int i = 0; same && i < view.rank; ++i) same = view.shape[i] == targets.shape[i];
   if (!same)
@@ -46,6 +46,8 @@ void logp_forward(const ConstTensorView& logits, const ConstTensorView& targets,
                                             {"row_max", outputs.row_max},
                                             {"row_sum", outputs.row_sum},
                                             {"row_entropy_sum", outputs.row_entropy_sum}});
+  if (core::on_device(problem.device))
+    return core::run_rows_on_device(problem, options, context, &core::DeviceBackend::logp_forward);
   const core::Backend& backend = core::pick_backend(context.backend);
   core::run_rows(problem, options, context, backend.logp_scratch_bytes, backend.logp_forward);
 }
@@ -80,6 +82,8 @@ void logp_backward(const ConstTensorView& logits, const ConstTensorView& targets
   problem.grad_logits = {grad_logits.data, grad_logits.dtype,
                          core::RowIndex::of(grad_logits, grad_logits.rank - 1)};
 
+  if (core::on_device(problem.device))
+    return core::run_rows_on_device(problem, options, context, &core::DeviceBackend::logp_backward);
   const core::Backend& backend = core::pick_backend(context.backend);
   core::run_rows(problem, options, context, backend.logp_scratch_bytes, backend.logp_backward);
 }
@@ -88,11 +92,18 @@ std::size_t logp_workspace_bytes(const ConstTensorView& logits, const LogpOption
                                  const ExecContext& context) {
   core::check_view(logits, "logits");
   LogpProblem problem;
+  problem.device = logits.device;
   problem.columns = logits.rank > 0 ? logits.shape[logits.rank - 1] : 0;
   problem.vocab = options.vocab_size.value_or(problem.columns);
   problem.rows = problem.columns > 0 ? logits.numel() / problem.columns : 0;
   problem.dtype = logits.dtype;
   problem.binary64 = logits.dtype == DType::kFloat64 || options.precision == Precision::kFloat64;
+  if (core::on_device(problem.device)) {
+    core::DeviceCall call = core::make_device_call(problem.device, context);
+    call.rows = options.rows;
+    call.raise_on_invalid = options.on_invalid == OnInvalid::kRaise;
+    return core::pick_device_backend(problem.device, context).logp_scratch_bytes(problem, call);
+  }
   const core::Backend& backend = core::pick_backend(context.backend);
   return core::Scratch::padded(core::selection_bytes(problem, options) +
                                backend.logp_scratch_bytes(problem, core::make_executor(context).threads));

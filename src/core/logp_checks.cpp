@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/device_backend.h"
 #include "order/row.h"
 
 namespace samebits::core {
@@ -66,8 +67,10 @@ void check_temperature(const LogpProblem& problem, const LogpOptions& options, c
   }
   if (options.row_temperature.dtype != DType::kFloat32 && options.row_temperature.dtype != DType::kFloat64)
     wrong_type("temperature", options.row_temperature.dtype, "float32 or float64");
-  check_memory(options.row_temperature, "temperature");
+  check_memory(options.row_temperature, "temperature", problem.device);
   check_leading_shape(options.row_temperature, "temperature", source, source_name);
+  // Values on a device are not read here, which would synchronise; a bad one makes its row NaN.
+  if (problem.device.type != DeviceType::kCpu) return;
   for (std::int64_t row = 0; row < problem.rows; ++row)
     if (!allowed_temperature(problem.tau(row)))
       invalid("temperature", "is " + number_text(problem.tau(row)) + " at row " + std::to_string(row) +
@@ -105,12 +108,13 @@ void check_view(const ConstTensorView& view, const char* name) {
                       " and strides that no memory can hold; must have at most " + "2^60 elements and bytes");
 }
 
-void check_memory(const ConstTensorView& view, const char* name) {
+void check_memory(const ConstTensorView& view, const char* name, Device device) {
   check_view(view, name);
-  if (view.device.type != DeviceType::kCpu)
+  if (view.device != device)
     throw Error(ErrorCode::kUnsupported, name,
-                "is on cuda:" + std::to_string(view.device.index) +
-                    ", and this build has no CUDA library; must be on the cpu");
+                "is on " + device_text(view.device) + "; must be on " + device_text(device) +
+                    (device.type == DeviceType::kCpu ? "" : " like the other operands"));
+  if (device.type != DeviceType::kCpu) device_backend(device, name);
   const std::int64_t count = view.numel();
   if (count == 0) return;
   if (view.data == nullptr) invalid(name, "is null; must point at " + std::to_string(count) + " elements");
@@ -126,8 +130,8 @@ void check_no_overlap(const ConstTensorView& output, const char* output_name, co
     invalid(output_name, std::string("shares memory with ") + input_name + "; must be a buffer of its own");
 }
 
-void check_writable(const ConstTensorView& output, const char* name) {
-  check_memory(output, name);
+void check_writable(const ConstTensorView& output, const char* name, Device device) {
+  check_memory(output, name, device);
   if (output.numel() == 0) return;
   // From the smallest stride up, each must reach beyond all that those before it reach. Some odd interleavings
   // that would be harmless are refused too.
@@ -169,14 +173,15 @@ LogpProblem make_problem(const ConstTensorView& source, const char* source_name,
                          const char* columns_name, const ConstTensorView& targets,
                          const LogpOptions& options) {
   LogpProblem problem;
+  problem.device = source.device;
   if (!is_floating(source.dtype))
     wrong_type(source_name, source.dtype, "float32, bfloat16, float16 or float64");
   check_view(source, source_name);
   if (source.rank < 1) invalid(source_name, "has no axis; must have at least one");
-  check_memory(source, source_name);
+  check_memory(source, source_name, problem.device);
   if (!targets) invalid("targets", "are missing; must be int32 or int64 ids");
   if (!is_integer(targets.dtype)) wrong_type("targets", targets.dtype, "int32 or int64");
-  check_memory(targets, "targets");
+  check_memory(targets, "targets", problem.device);
   check_leading_shape(targets, "targets", source, source_name);
   if (columns < 1) invalid(columns_name, "has an empty vocabulary axis; must have at least one column");
   const std::int64_t vocab = options.vocab_size.value_or(columns);
@@ -205,7 +210,7 @@ LogpProblem make_problem(const ConstTensorView& source, const char* source_name,
   if (options.rows) {
     if (!is_integer(options.rows.dtype)) wrong_type("rows", options.rows.dtype, "int32 or int64");
     if (options.rows.rank != 1) invalid("rows", "has shape " + shape_text(options.rows) + "; must be 1-D");
-    check_memory(options.rows, "rows");
+    check_memory(options.rows, "rows", problem.device);
   }
   return problem;
 }
@@ -224,7 +229,7 @@ void set_outputs(LogpProblem& problem, const ConstTensorView& source, const Logp
     const bool sums = i >= 4;
     if (output->dtype != (sums ? DType::kInt64 : real))
       wrong_type(name, output->dtype, sums ? "int64" : real_name);
-    check_writable(*output, name);
+    check_writable(*output, name, problem.device);
     if (i < 3) {
       check_leading_shape(*output, name, source, "the input");
     } else {
@@ -276,11 +281,14 @@ void raise_on_invalid(const LogpProblem& problem, OnInvalid on_invalid) {
   for (std::int64_t row = 0; row < problem.rows; ++row) {
     const std::int64_t id = problem.target(row);
     if (!problem.is_selected(row) || (problem.has_ignore_index && id == problem.ignore_index)) continue;
-    if (id < 0 || id >= problem.vocab)
-      invalid("targets", "has id " + std::to_string(id) + " at row " + std::to_string(row) +
-                             "; ids must be within [0, " + std::to_string(problem.vocab) + ")" +
-                             (problem.has_ignore_index ? " or the ignore_index" : ""));
+    if (id < 0 || id >= problem.vocab) raise_invalid_target(problem, row, id);
   }
+}
+
+void raise_invalid_target(const LogpProblem& problem, std::int64_t row, std::int64_t id) {
+  invalid("targets", "has id " + std::to_string(id) + " at row " + std::to_string(row) +
+                         "; ids must be within [0, " + std::to_string(problem.vocab) + ")" +
+                         (problem.has_ignore_index ? " or the ignore_index" : ""));
 }
 
 Scratch::Scratch(std::span<std::byte> workspace, std::size_t bytes) : bytes_(bytes) {

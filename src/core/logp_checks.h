@@ -23,13 +23,14 @@ std::string shape_text(const BasicTensorView<Void>& view) {
 // constructors are not the only way to them.
 void check_view(const ConstTensorView& view, const char* name);
 
-// The same, and throws unless `view` lies in memory this build can reach, has no null data where it has elements.
-void check_memory(const ConstTensorView& view, const char* name);
+// The same, and throws unless `view` lies on `device`, which this build can reach, is aligned, and has no null data
+// where it has elements.
+void check_memory(const ConstTensorView& view, const char* name, Device device = {});
 
 // Throws if the two views share a byte, or if elements of `output` coincide.
 void check_no_overlap(const ConstTensorView& output, const char* output_name, const ConstTensorView& input,
                       const char* input_name);
-void check_writable(const ConstTensorView& output, const char* name);
+void check_writable(const ConstTensorView& output, const char* name, Device device = {});
 
 // Throws if the caller's workspace shares a byte with an operand; absent views are passed over.
 void check_workspace(std::span<std::byte> workspace,
@@ -54,6 +55,7 @@ void select_rows(LogpProblem& problem, const LogpOptions& options, std::uint64_t
 
 // OnInvalid::kRaise: names the first bad position.
 void raise_on_invalid(const LogpProblem& problem, OnInvalid on_invalid);
+[[noreturn]] void raise_invalid_target(const LogpProblem& problem, std::int64_t row, std::int64_t id);
 
 // Scratch of a call: the caller's workspace when it is large enough, else one allocation. 64-byte aligned.
 class Scratch {

@@ -16,6 +16,7 @@ enum class RowKind : std::uint8_t {
 };
 
 struct LogpProblem {
+  Device device = {};  // of every operand
   // The logits, or the gradient's shape: rows of `columns` of which the first `vocab` count.
   std::int64_t rows = 0;
   std::int64_t vocab = 0;
@@ -47,24 +48,24 @@ struct LogpProblem {
   RowArray<void> grad_logits = {};
   RowArray<void> probabilities = {};
 
-  bool wants_entropy() const { return entropy.data != nullptr || row_entropy_sum != nullptr; }
+  SAMEBITS_HD bool wants_entropy() const { return entropy.data != nullptr || row_entropy_sum != nullptr; }
 
-  std::int64_t target(std::int64_t row) const {
+  SAMEBITS_HD std::int64_t target(std::int64_t row) const {
     return targets.dtype == DType::kInt32 ? *targets.at<std::int32_t>(row) : *targets.at<std::int64_t>(row);
   }
 
-  bool is_selected(std::int64_t row) const {
+  SAMEBITS_HD bool is_selected(std::int64_t row) const {
     return selected == nullptr || ((selected[row >> 6] >> (row & 63)) & 1) != 0;
   }
 
-  RowKind kind(std::int64_t row, std::int64_t id) const {
+  SAMEBITS_HD RowKind kind(std::int64_t row, std::int64_t id) const {
     if (!is_selected(row)) return keep_unselected ? RowKind::kKeep : RowKind::kZero;
     if (has_ignore_index && id == ignore_index) return RowKind::kZero;
     if (id >= 0 && id < vocab) return RowKind::kLive;
     return nan_on_invalid ? RowKind::kNan : RowKind::kZero;
   }
 
-  double tau(std::int64_t row) const {
+  SAMEBITS_HD double tau(std::int64_t row) const {
     if (!row_temperature) return temperature;
     return row_temperature.dtype == DType::kFloat32 ? *row_temperature.at<float>(row)
                                                     : *row_temperature.at<double>(row);

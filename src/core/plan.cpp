@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/backend.h"
+#include "core/device_backend.h"
 
 namespace samebits {
 namespace {
@@ -160,6 +161,25 @@ std::vector<std::string> kernel_ids(const std::string& op, const std::string& ba
   return {op + "/" + backend};
 }
 
+// Fills in backend and kernels of a request on a device, and the device's name for the provenance.
+std::string plan_on_device(const PlanRequest& request, Plan& result) {
+  ExecContext context;
+  context.backend = request.backend;
+  try {
+    const core::DeviceBackend& backend = core::pick_device_backend(request.device, context);
+    result.backend = backend.name;
+    if (request.op == "logp")
+      result.kernels = kernel_ids(request.op, result.backend + "-" + backend.architecture(request.device));
+    else
+      result.refusals.push_back("op: is " + quoted_name(request.op) +
+                                ", which has no CUDA kernels yet; may be 'logp'");
+    return backend.device_name(request.device);
+  } catch (const Error& error) {
+    result.refusals.push_back(error.what());
+    return "";
+  }
+}
+
 }  // namespace
 
 Plan plan(const PlanRequest& request) {
@@ -176,8 +196,9 @@ Plan plan(const PlanRequest& request) {
                               "; may be float32, bfloat16, float16 or float64");
   if (known && is_floating(request.dtype)) result.contract = choose_contract(request, row64, result.refusals);
   if (known && request.op != "matmul") check_options(request, result.refusals);
-  if (request.device.type != DeviceType::kCpu) {
-    result.refusals.push_back("device: is cuda, and this build has no CUDA library; may be cpu");
+  std::string device_name;
+  if (core::on_device(request.device)) {
+    device_name = plan_on_device(request, result);
   } else {
     try {
       result.backend = core::pick_backend(request.backend).name;
@@ -193,6 +214,7 @@ Plan plan(const PlanRequest& request) {
   provenance.add("dtype", dtype_name(request.dtype));
   if (known && request.op != "matmul") provenance.raw("semantics", semantics_json(request, row64));
   provenance.add("device", request.device.type == DeviceType::kCpu ? std::string_view("cpu") : "cuda");
+  if (!device_name.empty()) provenance.add("device_name", std::string_view(device_name));
   provenance.add("backend", std::string_view(result.backend)).add("kernels", result.kernels);
   if (!result.refusals.empty()) provenance.add("refusals", result.refusals);
   result.provenance_json = provenance.text();

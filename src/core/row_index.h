@@ -6,6 +6,8 @@
 
 #include <samebits/view.h>
 
+#include "order/config.h"
+
 namespace samebits::core {
 
 // The leading dimensions of a view, with neighbours that step evenly merged: nearly always one is left.
@@ -32,7 +34,7 @@ struct RowIndex {
     return index;
   }
 
-  std::int64_t offset(std::int64_t row) const {
+  SAMEBITS_HD std::int64_t offset(std::int64_t row) const {
     if (rank <= 1) return rank == 0 ? 0 : row * strides[0];
     std::int64_t sum = 0;
     for (int i = rank - 1; i >= 0; --i) {
@@ -50,10 +52,10 @@ struct RowArray {
   DType dtype = DType::kFloat32;
   RowIndex index = {};
 
-  explicit operator bool() const { return data != nullptr; }
+  SAMEBITS_HD explicit operator bool() const { return data != nullptr; }
 
   template <class T>
-  auto* at(std::int64_t row) const {
+  SAMEBITS_HD auto* at(std::int64_t row) const {
     using Pointer = std::conditional_t<std::is_const_v<Void>, const T, T>;
     return static_cast<Pointer*>(data) + index.offset(row);
   }

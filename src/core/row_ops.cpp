@@ -18,6 +18,7 @@ core::RowSumProblem row_sum_problem(const ConstTensorView& values) {
   if (values.rank < 1)
     throw Error(ErrorCode::kInvalidArgument, "values", "has no axis; must have at least one");
   core::RowSumProblem problem;
+  problem.device = values.device;
   problem.columns = values.shape[values.rank - 1];
   if (problem.columns > kMaxColumns)
     throw Error(ErrorCode::kInvalidArgument, "values",
@@ -42,7 +43,7 @@ void check_sums(const TensorView& sums, const ConstTensorView& values) {
     throw Error(ErrorCode::kInvalidArgument, "sums",
                 "has shape " + core::shape_text(sums) + "; must have the leading shape of values " +
                     core::shape_text(values));
-  core::check_writable(sums, "sums");
+  core::check_writable(sums, "sums", values.device);
   core::check_no_overlap(sums, "sums", values, "values");
 }
 
@@ -66,6 +67,8 @@ void probability(const ConstTensorView& logits, const ConstTensorView& targets, 
   problem.probabilities = {probabilities.data, probabilities.dtype,
                            core::RowIndex::of(probabilities, probabilities.rank - 1)};
 
+  if (core::on_device(problem.device))
+    return core::run_rows_on_device(problem, options, context, &core::DeviceBackend::probability);
   const core::Backend& backend = core::pick_backend(context.backend);
   core::run_rows(problem, options, context, nullptr, backend.probability);
 }
@@ -73,11 +76,16 @@ void probability(const ConstTensorView& logits, const ConstTensorView& targets, 
 void row_sum(const ConstTensorView& values, const TensorView& sums, const ExecContext& context) {
   core::RowSumProblem problem = row_sum_problem(values);
   core::check_dense(values, "values");
-  core::check_memory(values, "values");
+  core::check_memory(values, "values", values.device);
   check_sums(sums, values);
   core::check_workspace(context.workspace, {{"values", values}, {"sums", sums}});
   problem.sums = {sums.data, sums.dtype, core::RowIndex::of(sums, sums.rank)};
 
+  if (core::on_device(problem.device)) {
+    const core::DeviceBackend& backend = core::pick_device_backend(problem.device, context);
+    if (problem.rows > 0) backend.row_sum(problem, core::make_device_call(problem.device, context));
+    return;
+  }
   const core::Backend& backend = core::pick_backend(context.backend);
   core::Executor executor = core::make_executor(context);
   if (problem.rows == 0) return;
@@ -89,6 +97,9 @@ void row_sum(const ConstTensorView& values, const TensorView& sums, const ExecCo
 std::size_t row_sum_workspace_bytes(const ConstTensorView& values, const ExecContext& context) {
   const core::RowSumProblem problem = row_sum_problem(values);
   if (problem.rows == 0) return 0;
+  if (core::on_device(problem.device))
+    return core::pick_device_backend(problem.device, context)
+        .row_sum_scratch_bytes(problem, core::make_device_call(problem.device, context));
   const core::Backend& backend = core::pick_backend(context.backend);
   return core::Scratch::padded(backend.row_sum_scratch_bytes(problem, core::make_executor(context).threads));
 }

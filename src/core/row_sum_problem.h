@@ -8,6 +8,7 @@
 namespace samebits::core {
 
 struct RowSumProblem {
+  Device device = {};  // of both operands
   std::int64_t rows = 0, columns = 0;
   DType dtype = DType::kFloat32;  // float32 or float64, of values and sums
   RowArray<const void> values = {};

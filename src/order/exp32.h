@@ -17,9 +17,8 @@ struct Exp32 {
   static constexpr float kC5 = 0x1.5b937ap-10f;
 };
 
-// exp(d) for kCut <= d <= 88; NaN for NaN.
-SAMEBITS_HD constexpr float exp_core(float d) {
-  if (is_nan(d)) return canonical_nan<float>();
+// exp(d) for kCut <= d <= 88, d no NaN.
+SAMEBITS_HD constexpr float exp_of_number(float d) {
   const float t = fma(d, Exp32::kLog2e, Exp32::kRoundMagic);
   const float n = t - Exp32::kRoundMagic;
   const float r = fma(d, Exp32::kLog2e, -n);
@@ -30,6 +29,11 @@ SAMEBITS_HD constexpr float exp_core(float d) {
   p = fma(p, r, 1.0f);
   // The low bits of t hold n; shifted into the exponent field they scale p by 2^n exactly.
   return bits_to<float>(bits_to<std::uint32_t>(p) + (bits_to<std::uint32_t>(t) << 23));
+}
+
+// The same; NaN for NaN.
+SAMEBITS_HD constexpr float exp_core(float d) {
+  return is_nan(d) ? canonical_nan<float>() : exp_of_number(d);
 }
 
 }  // namespace samebits::order

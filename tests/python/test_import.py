@@ -124,7 +124,10 @@ def test_a32_import_without_a_gpu_prints_nothing_and_cuda_gives_one_clear_error(
     assert done.returncode == 0 and done.stderr == ""
     value, refusals = done.stdout.splitlines()
     assert float(value) == pytest.approx(-1.3862944, abs=1e-7)
-    assert refusals == "('device: is cuda, and this build has no CUDA library; may be cpu',)"
+    assert (
+        refusals
+        == "('device: is on cuda:0, and the CUDA library is not loaded (samebits::cuda::enable()); must be on the cpu',)"
+    )
 
 
 def test_a30_every_call_runs_native_code_and_a_backend_that_is_missing_is_an_error():

@@ -35,7 +35,7 @@ def test_contracts_follow_the_dtype():
     ("arguments", "reason"),
     [
         ({"op": "matmul", "dtype": torch.bfloat16}, 'contract="fma"'),
-        ({"op": "logp", "device": "cuda"}, "device: is cuda, and this build has no CUDA library"),
+        ({"op": "logp", "device": "cuda"}, "device: is on cuda:0, and the CUDA library is not loaded"),
         ({"op": "logp", "device": "meta"}, "device: is meta; may be cpu"),
         ({"op": "logp", "backend": "abacus"}, "backend: is 'abacus'; may be"),
         ({"op": "logp", "temperature": 0.0}, "temperature: is 0"),

@@ -1,0 +1,47 @@
+#include "core/device_backend.h"
+
+#include <atomic>
+
+namespace samebits::core {
+namespace {
+
+// One kind of device beside the CPU so far.
+std::atomic<const DeviceBackend*> cuda_backend{nullptr};
+
+}  // namespace
+
+std::string device_text(Device device) {
+  return device.type == DeviceType::kCpu ? "the cpu" : "cuda:" + std::to_string(device.index);
+}
+
+void register_device_backend(DeviceType type, const DeviceBackend* backend) {
+  if (type == DeviceType::kCuda) cuda_backend.store(backend);
+}
+
+const DeviceBackend& device_backend(Device device, const char* argument) {
+  const DeviceBackend* backend = device.type == DeviceType::kCuda ? cuda_backend.load() : nullptr;
+  if (backend == nullptr)
+    throw Error(ErrorCode::kUnsupported, argument,
+                "is on " + device_text(device) +
+                    ", and the CUDA library is not loaded (samebits::cuda::enable()); must be on the cpu");
+  return *backend;
+}
+
+const DeviceBackend& pick_device_backend(Device device, const ExecContext& context) {
+  const DeviceBackend& backend = device_backend(device, "device");
+  if (context.backend != "auto" && !context.backend.empty() && context.backend != backend.name)
+    throw Error(ErrorCode::kUnsupported, "backend",
+                "is '" + std::string(context.backend) + "' with operands on " + device_text(device) +
+                    "; may be 'auto' or '" + backend.name + "'");
+  return backend;
+}
+
+DeviceCall make_device_call(Device device, const ExecContext& context) {
+  DeviceCall call;
+  call.device = device;
+  call.stream = context.stream;
+  call.workspace = context.workspace;
+  return call;
+}
+
+}  // namespace samebits::core

@@ -1,0 +1,58 @@
+// Backends of other devices: a library of their own registers one per kind of device, and a call on such operands
+// goes to it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <samebits/context.h>
+#include <samebits/logp.h>
+
+#include "core/logp_problem.h"
+#include "core/row_sum_problem.h"
+
+namespace samebits::core {
+
+// How a call on a device is run. Nothing of it reaches a bit of a result.
+struct DeviceCall {
+  Device device = {};
+  void* stream = nullptr;
+  std::span<std::byte> workspace = {};  // memory of the device; may be empty or too small
+  ConstTensorView rows = {};            // LogpOptions::rows; the backend makes `LogpProblem::selected` of it
+  bool raise_on_invalid = false;        // OnInvalid::kRaise; the only thing that waits for the device
+};
+
+struct DeviceBackend {
+  const char* name;
+  // The device's name and architecture ("NVIDIA H200", "sm90"); throws Error when it cannot be used.
+  std::string (*device_name)(Device);
+  std::string (*architecture)(Device);
+  void (*logp_forward)(LogpProblem, const DeviceCall&);
+  void (*logp_backward)(LogpProblem, const DeviceCall&);
+  void (*probability)(LogpProblem, const DeviceCall&);
+  void (*row_sum)(const RowSumProblem&, const DeviceCall&);
+  // Bytes of the largest scratch a logp or probability call takes, alignment included.
+  std::size_t (*logp_scratch_bytes)(const LogpProblem&, const DeviceCall&);
+  std::size_t (*row_sum_scratch_bytes)(const RowSumProblem&, const DeviceCall&);
+};
+
+// "cpu", "cuda:1"
+std::string device_text(Device device);
+
+// Called by the library of a device, once or again with the same table.
+void register_device_backend(DeviceType type, const DeviceBackend* backend);
+
+// The backend of that kind of device; throws Error naming `argument` when its library is not loaded.
+const DeviceBackend& device_backend(Device device, const char* argument);
+
+// The same for a call: also throws unless `context.backend` is one that runs on `device`.
+const DeviceBackend& pick_device_backend(Device device, const ExecContext& context);
+
+// True when operands on `device` go to a DeviceBackend.
+inline bool on_device(Device device) { return device.type != DeviceType::kCpu; }
+
+DeviceCall make_device_call(Device device, const ExecContext& context);
+
+}  // namespace samebits::core
