@@ -11,6 +11,13 @@ install(DIRECTORY include/samebits ${PROJECT_BINARY_DIR}/generated/include/sameb
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT samebits NAMESPACE samebits:: FILE samebits-targets.cmake DESTINATION ${cmake_dir})
 
+if(TARGET samebits_cuda)
+  # An export set of its own: who only wants the CPU library needs no CUDA toolkit.
+  install(TARGETS samebits_cuda EXPORT samebits_cuda ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT samebits_cuda NAMESPACE samebits:: FILE samebits-cuda-targets.cmake DESTINATION ${cmake_dir})
+  export(EXPORT samebits_cuda NAMESPACE samebits:: FILE samebits-cuda-targets.cmake)
+endif()
+
 configure_package_config_file(cmake/samebits-config.cmake.in samebits-config.cmake INSTALL_DESTINATION ${cmake_dir})
 write_basic_package_version_file(samebits-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/samebits-config.cmake ${PROJECT_BINARY_DIR}/samebits-config-version.cmake
@@ -31,5 +38,10 @@ if(DEFINED SKBUILD)
   if(TARGET samebits_torch)
     set_target_properties(samebits_torch PROPERTIES INSTALL_RPATH "$ORIGIN/../samebits_native/${CMAKE_INSTALL_LIBDIR}")
     install(TARGETS samebits_torch LIBRARY DESTINATION ${SKBUILD_PLATLIB_DIR}/samebits)
+  endif()
+  if(TARGET samebits_torch_cuda)
+    set_target_properties(samebits_torch_cuda PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../samebits_native/${CMAKE_INSTALL_LIBDIR}")
+    install(TARGETS samebits_torch_cuda LIBRARY DESTINATION ${SKBUILD_PLATLIB_DIR}/samebits)
   endif()
 endif()

@@ -2,11 +2,6 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
-#include <cstring>
 #include <type_traits>
 
 namespace samebits::torch_binding {
@@ -32,24 +27,9 @@ View make_view(const Tensor& tensor, std::remove_reference_t<decltype(View::data
   const auto strides = tensor.strides();
   View result(data, dtype_of(tensor), std::span(sizes.data(), sizes.size()),
               std::span(strides.data(), strides.size()));
+  result.device = device_of(tensor);
   if (result.rank > 0 && result.shape[result.rank - 1] == 1) result.strides[result.rank - 1] = 1;
   return result;
-}
-
-// A fresh large tensor is one page fault per 4 KiB as it is written, which costs a gradient of 64 x 131072 floats
-// 20 ms where writing it takes 3. Huge pages, where the system offers them on request, take 512 times fewer.
-constexpr std::int64_t kHugeBytes = std::int64_t{4} << 20;
-void advise_huge_pages(void* data, std::int64_t bytes) {
-#if defined(__linux__)
-  constexpr std::uintptr_t kPage = 4096;
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  const std::uintptr_t first = (address + kPage - 1) / kPage * kPage;
-  const std::uintptr_t last = (address + static_cast<std::uintptr_t>(bytes)) / kPage * kPage;
-  // A wish: its refusal changes nothing.
-  madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-#else
-  (void)data, (void)bytes;
-#endif
 }
 
 }  // namespace
@@ -83,7 +63,8 @@ Tensor dense_rows(const Tensor& tensor) {
 }
 
 // The C shim itself: going through the dispatcher, as torch::stable::new_empty does, costs a microsecond a tensor.
-Tensor empty(std::span<const std::int64_t> shape, DType dtype) {
+Tensor new_tensor(std::span<const std::int64_t> shape, DType dtype, std::int32_t device_type,
+                  std::int32_t device_index) {
   std::int64_t strides[64];
   if (shape.size() > std::size(strides))
     throw Error(ErrorCode::kInvalidArgument, "shape", "has more than 8 dimensions; may have 0 to 8");
@@ -96,19 +77,8 @@ Tensor empty(std::span<const std::int64_t> shape, DType dtype) {
   while (entry->ours != dtype) ++entry;
   AtenTensorHandle handle = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<std::int64_t>(shape.size()), shape.data(),
-                                                  strides, entry->torch, aoti_torch_device_type_cpu(), 0,
-                                                  &handle));
-  Tensor tensor(handle);
-  if (const std::int64_t bytes = tensor.numel() * dtype_size(dtype); bytes >= kHugeBytes)
-    advise_huge_pages(tensor.mutable_data_ptr(), bytes);
-  return tensor;
-}
-
-Tensor zeros(std::span<const std::int64_t> shape, DType dtype) {
-  Tensor tensor = empty(shape, dtype);
-  const std::int64_t bytes = tensor.numel() * dtype_size(dtype);
-  if (bytes > 0) std::memset(tensor.mutable_data_ptr(), 0, static_cast<std::size_t>(bytes));
-  return tensor;
+                                                  strides, entry->torch, device_type, device_index, &handle));
+  return Tensor(handle);
 }
 
 std::span<const std::int64_t> shape_of(const Tensor& tensor) {

@@ -28,6 +28,9 @@ using torch::stable::Tensor;
 // Throws when it is a dtype the library has no word for.
 DType dtype_of(const Tensor& tensor);
 
+// Where the tensor lives (each library has its own answer).
+Device device_of(const Tensor& tensor);
+
 // The tensor as a view. A last axis of extent 1 counts as dense whatever its stride.
 ConstTensorView view(const Tensor& tensor);
 ConstTensorView view(const std::optional<Tensor>& tensor);  // absent when the argument is
@@ -36,9 +39,9 @@ TensorView mutable_view(const Tensor& tensor);
 // The tensor itself when its last axis is dense, else a contiguous copy.
 Tensor dense_rows(const Tensor& tensor);
 
-// A new contiguous CPU tensor, uninitialised.
-Tensor empty(std::span<const std::int64_t> shape, DType dtype);
-Tensor zeros(std::span<const std::int64_t> shape, DType dtype);
+// A new contiguous tensor, uninitialised, on the device that torch's shims know by this type and index.
+Tensor new_tensor(std::span<const std::int64_t> shape, DType dtype, std::int32_t device_type,
+                  std::int32_t device_index);
 std::span<const std::int64_t> shape_of(const Tensor& tensor);
 
 LogpOptions make_options(const std::optional<Tensor>& row_temperature, const std::optional<Tensor>& rows,
@@ -51,8 +54,11 @@ DType parse_dtype(const std::string& name);
 // Whether results are float64: by the dtype of the logits or by request.
 bool is_binary64(const Tensor& logits, bool asked);
 
-// Runs on torch's own threads, as many as torch.set_num_threads() says.
-ExecContext context(const std::string& backend);
+// The provenance of a plan, with its refusals if there are any, as JSON.
+std::string plan_json(std::string op, std::string dtype, std::string device, std::string contract,
+                      bool row_temperature, bool rows, bool keep_unselected, std::int64_t vocab,
+                      double temperature, std::optional<std::int64_t> ignore_index, std::string on_invalid,
+                      std::optional<std::int64_t> vocab_size, bool binary64, std::string backend);
 
 // The error as Python sees it: "[samebits:value] ARGUMENT: reason", from which the package makes a ValueError.
 std::runtime_error translate(const Error& error);

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "convert.h"
+#include "device.h"
 
 namespace samebits::torch_binding {
 namespace {
@@ -16,6 +16,11 @@ DType result_dtype(const Tensor& logits, bool binary64) {
   return is_binary64(logits, binary64) ? DType::kFloat64 : DType::kFloat32;
 }
 
+const ExecContext& with_scratch(Call& call, const ConstTensorView& logits, const LogpOptions& options) {
+  return call.with_scratch(
+      [&](const ExecContext& context) { return logp_workspace_bytes(logits, options, context); });
+}
+
 Tensor logp(const Tensor& logits, const Tensor& targets, const OptionalTensor& row_temperature,
             const OptionalTensor& rows, double temperature, OptionalInt ignore_index, std::string on_invalid,
             OptionalInt vocab_size, bool binary64, std::string backend) {
@@ -23,10 +28,12 @@ Tensor logp(const Tensor& logits, const Tensor& targets, const OptionalTensor& r
     const Tensor dense = dense_rows(logits);
     const LogpOptions options =
         make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
-    Tensor result = empty(shape_of(targets), result_dtype(logits, binary64));
+    const ConstTensorView input = view(dense);
+    Tensor result = empty(shape_of(targets), result_dtype(logits, binary64), logits);
     LogpOutputs outputs;
     outputs.logp = mutable_view(result);
-    samebits::logp_forward(view(dense), view(targets), options, outputs, context(backend));
+    Call call(backend, logits);
+    samebits::logp_forward(input, view(targets), options, outputs, with_scratch(call, input, options));
     return result;
   });
 }
@@ -40,9 +47,11 @@ void logp_out(const Tensor& logits, const Tensor& targets, const Tensor& out,
     LogpOptions options =
         make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
     options.keep_unselected = rows.has_value();
+    const ConstTensorView input = view(dense);
     LogpOutputs outputs;
     outputs.logp = mutable_view(out);
-    samebits::logp_forward(view(dense), view(targets), options, outputs, context(backend));
+    Call call(backend, logits);
+    samebits::logp_forward(input, view(targets), options, outputs, with_scratch(call, input, options));
   });
 }
 
@@ -59,6 +68,7 @@ Outputs logp_forward(const Tensor& logits, const Tensor& targets, bool lse, bool
                      std::string backend) {
   return guarded([&] {
     const Tensor dense = dense_rows(logits);
+    const ConstTensorView input = view(dense);
     const LogpOptions options =
         make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
     const DType dtype = result_dtype(logits, binary64);
@@ -69,13 +79,12 @@ Outputs logp_forward(const Tensor& logits, const Tensor& targets, bool lse, bool
     const auto sums = sum_shape(stats ? count : 0, wide);
     const auto entropy_sums = sum_shape(stats && entropy ? count : 0, wide);
 
-    Tensor logp_result = empty(leading, dtype);
-    Tensor lse_result = empty(lse ? leading : std::span(none), dtype);
-    Tensor entropy_result = empty(entropy ? leading : std::span(none), dtype);
-    // Zeroed: rows that take no part leave their statistics alone, and results must not depend on old memory.
-    Tensor row_max = zeros(std::span(sums.data(), 1), dtype);
-    Tensor row_sum = zeros(sums, DType::kInt64);
-    Tensor row_entropy_sum = zeros(entropy_sums, DType::kInt64);
+    Tensor logp_result = empty(leading, dtype, logits);
+    Tensor lse_result = empty(lse ? leading : std::span(none), dtype, logits);
+    Tensor entropy_result = empty(entropy ? leading : std::span(none), dtype, logits);
+    Tensor row_max = empty(std::span(sums.data(), 1), dtype, logits);
+    Tensor row_sum = empty(sums, DType::kInt64, logits);
+    Tensor row_entropy_sum = empty(entropy_sums, DType::kInt64, logits);
 
     LogpOutputs outputs;
     outputs.logp = mutable_view(logp_result);
@@ -86,7 +95,8 @@ Outputs logp_forward(const Tensor& logits, const Tensor& targets, bool lse, bool
       outputs.row_sum = mutable_view(row_sum);
       if (entropy) outputs.row_entropy_sum = mutable_view(row_entropy_sum);
     }
-    samebits::logp_forward(view(dense), view(targets), options, outputs, context(backend));
+    Call call(backend, logits);
+    samebits::logp_forward(input, view(targets), options, outputs, with_scratch(call, input, options));
     return Outputs(logp_result, lse_result, entropy_result, row_max, row_sum, row_entropy_sum);
   });
 }
@@ -105,14 +115,15 @@ Tensor logp_backward(const Tensor& logits, const Tensor& targets, const Tensor& 
     if (grad_entropy) stats.row_entropy_sum = view(row_entropy_sum);
     const LogpUpstream upstream{view(grad_logp), view(grad_lse), view(grad_entropy)};
     const ConstTensorView input = view(dense);
-    Tensor result = empty(shape_of(logits), input.dtype);
+    Tensor result = empty(shape_of(logits), input.dtype, logits);
+    Call call(backend, logits);
     samebits::logp_backward(input, view(targets), options, stats, upstream, mutable_view(result),
-                            context(backend));
+                            with_scratch(call, input, options));
     return result;
   });
 }
 
-STABLE_TORCH_LIBRARY_IMPL(samebits, CPU, library) {
+SAMEBITS_REGISTER(SAMEBITS_TORCH_KEY, library) {
   library.impl("logp", TORCH_BOX(&logp));
   library.impl("logp_out", TORCH_BOX(&logp_out));
   library.impl("logp_forward", TORCH_BOX(&logp_forward));

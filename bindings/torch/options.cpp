@@ -1,17 +1,7 @@
-// Arguments that are no tensors, the threads a call runs on, and errors on their way to Python.
-#include <torch/csrc/stable/ops.h>
-
+// Arguments that are no tensors, and errors on their way to Python.
 #include "convert.h"
 
 namespace samebits::torch_binding {
-namespace {
-
-void run_on_torch_threads(void*, std::int64_t tasks, TaskBody body, void* argument) {
-  torch::stable::parallel_for(0, tasks, 1,
-                              [&](std::int64_t begin, std::int64_t end) { body(argument, begin, end); });
-}
-
-}  // namespace
 
 LogpOptions make_options(const std::optional<Tensor>& row_temperature, const std::optional<Tensor>& rows,
                          double temperature, std::optional<std::int64_t> ignore_index,
@@ -44,14 +34,6 @@ DType parse_dtype(const std::string& name) {
 }
 
 bool is_binary64(const Tensor& logits, bool asked) { return asked || dtype_of(logits) == DType::kFloat64; }
-
-ExecContext context(const std::string& backend) {
-  ExecContext result;
-  result.backend = backend;
-  result.threads = static_cast<int>(torch::stable::get_num_threads());
-  result.parallel_for = {run_on_torch_threads, nullptr};
-  return result;
-}
 
 std::runtime_error translate(const Error& error) {
   const char* kind = "unsupported";

@@ -1,5 +1,5 @@
 // samebits::probability and row_sum.
-#include "convert.h"
+#include "device.h"
 
 namespace samebits::torch_binding {
 namespace {
@@ -15,10 +15,15 @@ Tensor probability(const Tensor& logits, const Tensor& targets, const Tensor& ro
     const Tensor dense = dense_rows(logits);
     const LogpOptions options =
         make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
+    const ConstTensorView input = view(dense);
     const LogpStats stats{view(row_max), view(row_sum), {}};
     Tensor result =
-        empty(shape_of(logits), is_binary64(logits, binary64) ? DType::kFloat64 : DType::kFloat32);
-    samebits::probability(view(dense), view(targets), options, stats, mutable_view(result), context(backend));
+        empty(shape_of(logits), is_binary64(logits, binary64) ? DType::kFloat64 : DType::kFloat32, logits);
+    Call call(backend, logits);
+    samebits::probability(input, view(targets), options, stats, mutable_view(result),
+                          call.with_scratch([&](const ExecContext& context) {
+                            return logp_workspace_bytes(input, options, context);
+                          }));
     return result;
   });
 }
@@ -28,14 +33,18 @@ Tensor row_sum(const Tensor& values, std::string backend) {
     if (values.dim() == 0)
       throw Error(ErrorCode::kInvalidArgument, "values", "has no axis; must have at least one");
     const Tensor dense = dense_rows(values);
-    Tensor result =
-        empty(shape_of(values).first(static_cast<std::size_t>(values.dim() - 1)), dtype_of(values));
-    samebits::row_sum(view(dense), mutable_view(result), context(backend));
+    const ConstTensorView input = view(dense);
+    const auto leading = shape_of(values).first(static_cast<std::size_t>(values.dim() - 1));
+    Tensor result = empty(leading, input.dtype, values);
+    Call call(backend, values);
+    samebits::row_sum(input, mutable_view(result), call.with_scratch([&](const ExecContext& context) {
+      return row_sum_workspace_bytes(input, context);
+    }));
     return result;
   });
 }
 
-STABLE_TORCH_LIBRARY_IMPL(samebits, CPU, library) {
+SAMEBITS_REGISTER(SAMEBITS_TORCH_KEY, library) {
   library.impl("probability", TORCH_BOX(&probability));
   library.impl("row_sum", TORCH_BOX(&row_sum));
 }

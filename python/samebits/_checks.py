@@ -6,7 +6,7 @@ These run for arguments that cannot reach it (not a tensor, another device), and
 
 import torch
 
-from . import _torch_private
+from . import _native, _torch_private
 
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 INTEGER = (torch.int32, torch.int64)
@@ -39,10 +39,11 @@ def dtype(argument: str, value: torch.Tensor, allowed) -> None:
 
 def device(argument: str, value: torch.Tensor, like: torch.Tensor, like_name: str) -> None:
     """`value` is where `like` is, and that is a device this build computes on."""
-    if like.device.type not in ("cpu", "meta"):
-        raise RuntimeError(
-            f"{like_name}: is on {like.device}, and this build of samebits has no CUDA library; may be on cpu"
-        )
+    kind = like.device.type
+    if kind == "cuda" and _native.cuda_problem:
+        raise RuntimeError(f"{like_name}: is on {like.device}, and {_native.cuda_problem}; may be on cpu")
+    if kind not in ("cpu", "cuda", "meta"):
+        raise RuntimeError(f"{like_name}: is on {like.device}; may be on cpu or cuda")
     if value.device != like.device:
         raise ValueError(
             f"{argument}: is on {value.device} but {like_name} is on {like.device}; must be on one device"
@@ -92,6 +93,10 @@ def products(names: tuple[str, ...], *values) -> None:
     for argument, value in zip(names, values, strict=True):
         tensor(argument, value)
     first = values[0]
+    if first.device.type == "cuda":
+        raise RuntimeError(
+            f"{names[0]}: is on {first.device}, and products have no CUDA kernels yet; may be on cpu"
+        )
     for argument, value in zip(names, values, strict=True):
         device(argument, value, first, names[0])
         dtype(argument, value, FLOATING)

@@ -1,4 +1,8 @@
-"""Finds torch and the native library, and refuses a pair that does not belong together."""
+"""Finds torch and the native libraries, and refuses what does not belong together.
+
+Without the first library nothing works, so import fails. Without the second, the CUDA one, everything works
+on the CPU: `cuda_problem` says why it is not there, and a call on CUDA tensors says it again.
+"""
 
 from pathlib import Path
 
@@ -59,13 +63,33 @@ def _load_library(torch, package: str, built_with: str) -> None:
         )
 
 
-def load() -> str:
-    """Load the native library and return the version; ImportError says in one line what is wrong."""
+def _load_cuda_library(torch, package: str) -> str:
+    """Load the CUDA library into a torch that has CUDA; what stands against it, or nothing."""
+    path = _here / "libsamebits_torch_cuda.so"
+    if not getattr(getattr(torch, "version", None), "cuda", None):
+        return f"this torch ({torch.__version__}) has no CUDA"
+    if not path.exists():
+        return "this build of samebits has no CUDA library (it is built where nvcc of CUDA 13 is found)"
+    try:
+        torch.ops.load_library(str(path))
+        library = torch.ops.samebits.cuda_version.default()
+    except (OSError, RuntimeError) as error:
+        return f"the CUDA library of samebits does not load into torch {torch.__version__} ({error})"
+    if library != package:
+        return f"the CUDA library of samebits is version {library} and the package is version {package}"
+    return ""
+
+
+def load() -> tuple[str, str]:
+    """Load the native libraries; the version, and why CUDA tensors cannot be computed on ("" when they can).
+
+    ImportError says in one line what is wrong.
+    """
     torch = _import_torch()
     package, built_with = _package_version()
     _check_torch(torch.__version__, package, built_with)
     _load_library(torch, package, built_with)
-    return package
+    return package, _load_cuda_library(torch, package)
 
 
-version = load()
+version, cuda_problem = load()

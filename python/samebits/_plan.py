@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import _checks
+from . import _checks, _native
 from ._errors import raise_clearly
 from ._logp import check_options, is_binary64, split_temperature
 
@@ -62,8 +62,17 @@ def backends() -> list[Backend]:
     for line in torch.ops.samebits.backends.default().splitlines():
         name, _, reason = line.partition("\t")
         found.append(Backend(name, not reason, reason))
-    found.append(Backend("cuda", False, "this build has no CUDA library"))
+    reason = _native.cuda_problem or ("" if torch.cuda.is_available() else "torch finds no CUDA device")
+    found.append(Backend("cuda", not reason, reason))
     return found
+
+
+def _cuda_name(device: str | torch.device) -> str:
+    """cuda:INDEX; the current device where none is named, without waking CUDA for the question."""
+    index = torch.device(device).index
+    if index is None:
+        index = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+    return f"cuda:{index}"
 
 
 def plan(
@@ -122,12 +131,17 @@ def plan(
     per_row = isinstance(temperature, torch.Tensor)
     number = 1.0 if per_row else split_temperature(temperature, None)[0]
     kind = torch.device(device).type
-    computes = kind in ("cpu", "cuda")
-    if not computes:
-        refusals.append(f"device: is {kind}; may be cpu")
+    computes = kind == "cpu" or (kind == "cuda" and not _native.cuda_problem)
+    if kind == "cuda" and not computes:
+        refusals.append(f"device: is cuda, and {_native.cuda_problem}; may be cpu")
+    elif not computes:
+        refusals.append(f"device: is {kind}; may be cpu or cuda")
+    on_cuda = computes and kind == "cuda"
+    answer = torch.ops.samebits.cuda_plan if on_cuda else torch.ops.samebits.plan
+    place = _cuda_name(device) if on_cuda else "cpu"
     try:
-        text = torch.ops.samebits.plan.default(
-            op, _checks.name(dtype or torch.float32), kind if computes else "cpu", contract, per_row,
+        text = answer.default(
+            op, _checks.name(dtype or torch.float32), place, contract, per_row,
             rows is not None, rows is not None and out is not None, vocab, number, ignore_index, on_invalid,
             vocab_size, is_binary64(precision), backend or "auto",
         )  # fmt: skip

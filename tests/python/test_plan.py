@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import samebits as sb
+from samebits import _native
 
 LOGITS, TARGETS = torch.zeros(4, 50), torch.zeros(4, dtype=torch.long)
 
@@ -35,8 +36,7 @@ def test_contracts_follow_the_dtype():
     ("arguments", "reason"),
     [
         ({"op": "matmul", "dtype": torch.bfloat16}, 'contract="fma"'),
-        ({"op": "logp", "device": "cuda"}, "device: is on cuda:0, and the CUDA library is not loaded"),
-        ({"op": "logp", "device": "meta"}, "device: is meta; may be cpu"),
+        ({"op": "logp", "device": "meta"}, "device: is meta; may be cpu or cuda"),
         ({"op": "logp", "backend": "abacus"}, "backend: is 'abacus'; may be"),
         ({"op": "logp", "temperature": 0.0}, "temperature: is 0"),
         ({"op": "logp", "vocab_size": 0}, "vocab_size: is 0; may be 1 to"),
@@ -65,6 +65,21 @@ def test_arguments_no_call_takes_are_named(arguments, error, message):
         sb.plan(**arguments)
 
 
+@pytest.fixture
+def without_cuda_library(monkeypatch):
+    monkeypatch.setattr(_native, "cuda_problem", "this build of samebits has no CUDA library")
+
+
+@pytest.mark.usefixtures("without_cuda_library")
+def test_without_its_library_cuda_is_refused_with_the_reason():
+    plan = sb.plan("logp", device="cuda")
+    assert plan.kernels == () and plan.backend == "" and plan.provenance["device"] == "cuda"
+    assert plan.refusals == ("device: is cuda, and this build of samebits has no CUDA library; may be cpu",)
+    listed = {backend.name: backend for backend in sb.backends()}
+    assert listed["cuda"] == sb.Backend("cuda", False, "this build of samebits has no CUDA library")
+
+
+@pytest.mark.usefixtures("without_cuda_library")
 def test_all_reasons_are_given_at_once():
     plan = sb.plan("matmul", dtype=torch.float16, device="cuda")
     assert len(plan.refusals) == 2
@@ -122,8 +137,8 @@ def test_require_same_takes_nothing_for_granted():
 
 def test_backends_are_listed_with_reasons():
     listed = {backend.name: backend for backend in sb.backends()}
-    assert listed["scalar"].available and not listed["cuda"].available
-    assert listed["cuda"].reason == "this build has no CUDA library"
+    assert listed["scalar"].available
+    assert listed["cuda"].available == (_native.cuda_problem == "" and torch.cuda.is_available())
     for backend in listed.values():
         assert backend.available != bool(backend.reason)
     assert listed[sb.plan("logp", LOGITS).backend].available

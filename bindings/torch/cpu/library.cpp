@@ -1,5 +1,5 @@
 // The operators of the namespace `samebits`: every schema, and those that take no tensor.
-#include "convert.h"
+#include "../convert.h"
 
 namespace samebits::torch_binding {
 namespace {
@@ -14,37 +14,20 @@ std::string backend_lines() {
   return lines;
 }
 
-// The provenance of the plan, with its refusals if there are any, as JSON.
-std::string plan_json(std::string op, std::string dtype, std::string device, std::string contract,
-                      bool row_temperature, bool rows, bool keep_unselected, std::int64_t vocab,
-                      double temperature, std::optional<std::int64_t> ignore_index, std::string on_invalid,
-                      std::optional<std::int64_t> vocab_size, bool binary64, std::string backend) {
-  return guarded([&] {
-    PlanRequest request;
-    request.op = op;
-    request.dtype = parse_dtype(dtype);
-    request.device.type = device == "cpu" ? DeviceType::kCpu : DeviceType::kCuda;
-    request.backend = backend;
-    request.contract = contract;
-    request.options = make_options({}, {}, temperature, ignore_index, on_invalid, vocab_size, binary64);
-    request.options.row_temperature.present = row_temperature;
-    request.options.rows.present = rows;
-    request.options.keep_unselected = keep_unselected;
-    request.vocab = vocab;
-    return plan(request).provenance_json;
-  });
-}
-
 }  // namespace
+
+#define SAMEBITS_PLAN_REQUEST                                                                             \
+  "(str op, str dtype, str device, str contract, bool row_temperature, bool rows, bool keep_unselected, " \
+  "int vocab, float temperature, int? ignore_index, str on_invalid, int? vocab_size, bool binary64, "     \
+  "str backend) -> str"
 
 STABLE_TORCH_LIBRARY(samebits, library) {
   library.def("version() -> str");
   library.def("backends() -> str");
-  library.def(
-      "plan(str op, str dtype, str device, str contract, bool row_temperature, bool rows, bool "
-      "keep_unselected, "
-      "int vocab, float temperature, int? ignore_index, str on_invalid, int? vocab_size, bool binary64, "
-      "str backend) -> str");
+  library.def("plan" SAMEBITS_PLAN_REQUEST);
+  // Answered by the CUDA library, when it is loaded.
+  library.def("cuda_version() -> str");
+  library.def("cuda_plan" SAMEBITS_PLAN_REQUEST);
   // logp alone: what inference calls.
   library.def("logp(Tensor logits, Tensor targets, " SAMEBITS_LOGP_OPTIONS ") -> Tensor");
   // Into the caller's buffer; rows that `rows` does not list keep their values.

@@ -2,7 +2,7 @@
 #include <array>
 #include <tuple>
 
-#include "convert.h"
+#include "../device.h"
 
 namespace samebits::torch_binding {
 namespace {
@@ -28,11 +28,11 @@ Tensor matmul(const Tensor& a, const Tensor& b, std::optional<torch::headeronly:
       throw Error(ErrorCode::kInvalidArgument, a.dim() != 2 ? "a" : "b", "must have 2 dimensions");
     const std::array<std::int64_t, 2> shape{a.size(0), b.size(1)};
     const ConstTensorView left = view(a);
-    Tensor result = empty(shape, out_dtype ? from_torch(*out_dtype) : left.dtype);
+    Tensor result = empty(shape, out_dtype ? from_torch(*out_dtype) : left.dtype, a);
     MatmulOptions options;
     options.contract = contract;
     options.bias = view(bias);
-    samebits::matmul(left, view(b), mutable_view(result), options, context(backend));
+    samebits::matmul(left, view(b), mutable_view(result), options, Call(backend, a).context());
     return result;
   });
 }
@@ -50,9 +50,9 @@ Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Te
     const DType dtype = is_binary64(hidden, binary64) ? DType::kFloat64 : DType::kFloat32;
     const std::int64_t none[] = {0};
     const auto leading = shape_of(targets);
-    Tensor logp_result = empty(leading, dtype);
-    Tensor lse_result = empty(lse ? leading : std::span(none), dtype);
-    Tensor entropy_result = empty(entropy ? leading : std::span(none), dtype);
+    Tensor logp_result = empty(leading, dtype, hidden);
+    Tensor lse_result = empty(lse ? leading : std::span(none), dtype, hidden);
+    Tensor entropy_result = empty(entropy ? leading : std::span(none), dtype, hidden);
     LogpOutputs outputs;
     outputs.logp = mutable_view(logp_result);
     if (lse) outputs.lse = mutable_view(lse_result);
@@ -60,7 +60,7 @@ Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Te
     MatmulOptions matmul_options;
     matmul_options.contract = contract;
     samebits::linear_logp_forward(view(hidden), view(weight), view(targets), view(bias), options, outputs,
-                                  matmul_options, context(backend));
+                                  matmul_options, Call(backend, hidden).context());
     return Outputs(logp_result, lse_result, entropy_result);
   });
 }
