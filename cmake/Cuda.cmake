@@ -1,16 +1,32 @@
-# Looks for a CUDA compiler as SAMEBITS_CUDA asks. There is no CUDA source yet, so nothing is compiled with it.
+# Looks for a CUDA compiler as SAMEBITS_CUDA asks, and enables the language. Sets SAMEBITS_HAS_CUDA and the list of
+# architectures that row kernels are built for.
+set(SAMEBITS_CUDA_ARCHS "80-real;90-real;100-real;120-real;80-virtual" CACHE STRING
+  "CUDA architectures (as CMAKE_CUDA_ARCHITECTURES); others run the PTX of the virtual one")
 set(SAMEBITS_HAS_CUDA OFF)
 if(SAMEBITS_CUDA STREQUAL "OFF")
   set(SAMEBITS_CUDA_REPORT "off, as asked")
 else()
+  set(CMAKE_CUDA_ARCHITECTURES OFF CACHE STRING "Set per target from SAMEBITS_CUDA_ARCHS")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    set(SAMEBITS_CUDA_REPORT "compiler found (${CMAKE_CUDA_COMPILER}), but this version has no CUDA kernels yet")
-  elseif(SAMEBITS_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "SAMEBITS_CUDA is ON but no CUDA compiler was found; put nvcc (CUDA 13) on PATH, set "
-      "CMAKE_CUDA_COMPILER, or set SAMEBITS_CUDA=OFF")
+    enable_language(CUDA)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
+      set(problem "the CUDA compiler ${CMAKE_CUDA_COMPILER} is ${CMAKE_CUDA_COMPILER_VERSION}; 12.8 or newer is needed")
+      set(SAMEBITS_CUDA_REPORT "not built: ${problem}")
+    else()
+      find_package(CUDAToolkit REQUIRED)
+      set(SAMEBITS_HAS_CUDA ON)
+      set(SAMEBITS_CUDA_REPORT "CUDA ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) for ${SAMEBITS_CUDA_ARCHS}")
+    endif()
   else()
+    set(problem "no CUDA compiler was found")
     set(SAMEBITS_CUDA_REPORT "no CUDA compiler found")
+  endif()
+  if(DEFINED problem)
+    if(SAMEBITS_CUDA STREQUAL "ON")
+      message(FATAL_ERROR "SAMEBITS_CUDA is ON but ${problem}; put nvcc (CUDA 13) on PATH, set CMAKE_CUDA_COMPILER, or "
+        "set SAMEBITS_CUDA=OFF")
+    endif()
   endif()
 endif()

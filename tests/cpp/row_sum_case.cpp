@@ -19,19 +19,24 @@ Values row_sum_twin(const Values& values, std::int64_t rows) {
 }
 
 Values row_sum_call(const Values& values, std::int64_t rows, const RowSumLayout& layout,
-                    const ExecContext& base) {
+                    const ExecContext& context) {
+  Residence host;
+  return row_sum_call(values, rows, layout, context, host);
+}
+
+Values row_sum_call(const Values& values, std::int64_t rows, const RowSumLayout& layout,
+                    const ExecContext& base, Residence& residence) {
   const std::vector<std::int64_t> leading =
       layout.leading.empty() ? std::vector<std::int64_t>{rows} : layout.leading;
   Strided from(values.dtype, leading, rows > 0 ? values.count() / rows : 0, layout.values);
   from.scatter(values);
   Strided to(values.dtype, leading, -1, layout.sums);
+  const ConstTensorView in = residence.enter(from.storage(), from.view());
+  const TensorView out = residence.enter(to.storage(), to.view());
   ExecContext context = base;
-  std::vector<std::byte> workspace;
-  if (layout.with_workspace) {
-    workspace.resize(row_sum_workspace_bytes(from.view(), context));
-    context.workspace = workspace;
-  }
-  row_sum(from.view(), to.view(), context);
+  if (layout.with_workspace) context.workspace = residence.workspace(row_sum_workspace_bytes(in, context));
+  row_sum(in, out, context);
+  residence.bring_back();
   EXPECT_TRUE(to.gaps_are_untouched()) << "row_sum wrote between the sums";
   EXPECT_TRUE(from.is_untouched()) << "row_sum wrote into the values";
   return to.gather();

@@ -21,5 +21,7 @@ struct RowSumLayout {
 // The same through the public API. Fails the running test when a gap or an input was written.
 Values row_sum_call(const Values& values, std::int64_t rows, const RowSumLayout& layout = {},
                     const ExecContext& context = {});
+Values row_sum_call(const Values& values, std::int64_t rows, const RowSumLayout& layout,
+                    const ExecContext& context, Residence& residence);
 
 }  // namespace samebits::test

@@ -26,8 +26,11 @@ std::unique_ptr<Strided> placed(const Values& values, const std::vector<std::int
   return tensor;
 }
 
-ConstTensorView view_of(const std::unique_ptr<Strided>& tensor) {
-  return tensor ? ConstTensorView(tensor->view()) : ConstTensorView();
+TensorView enter(Residence& residence, Strided& tensor) {
+  return residence.enter(tensor.storage(), tensor.view());
+}
+ConstTensorView enter(Residence& residence, const std::unique_ptr<Strided>& tensor) {
+  return tensor ? ConstTensorView(enter(residence, *tensor)) : ConstTensorView();
 }
 
 Values integers(const std::vector<std::int64_t>& from, bool narrow) {
@@ -44,8 +47,8 @@ Values integers(const std::vector<std::int64_t>& from, bool narrow) {
   return values;
 }
 
-TensorView contiguous(Values& values, std::initializer_list<std::int64_t> shape) {
-  return {values.bytes.data(), values.dtype, shape};
+TensorView contiguous(Residence& residence, Values& values, std::initializer_list<std::int64_t> shape) {
+  return residence.enter(values.bytes, {values.bytes.data(), values.dtype, shape});
 }
 
 }  // namespace
@@ -62,7 +65,13 @@ LogpOptions options_of(const LogpCase& c) {
 }
 
 LogpResult run_case(const LogpCase& c, const LogpResult& saved, const Layout& layout,
-                    const ExecContext& base) {
+                    const ExecContext& context) {
+  Residence host;
+  return run_case(c, saved, layout, context, host);
+}
+
+LogpResult run_case(const LogpCase& c, const LogpResult& saved, const Layout& layout, const ExecContext& base,
+                    Residence& residence) {
   const std::vector<std::int64_t> leading =
       layout.leading.empty() ? std::vector<std::int64_t>{c.rows} : layout.leading;
   Strided logits(c.logits.dtype, leading, c.columns, allowed(layout.logits, c.logits, c.columns));
@@ -76,34 +85,35 @@ LogpResult run_case(const LogpCase& c, const LogpResult& saved, const Layout& la
                                      allowed(layout.per_row, list, 1));
     rows->scatter(list);
   }
+  const ConstTensorView x = enter(residence, logits), ids = enter(residence, targets);
   LogpOptions options = options_of(c);
-  if (!c.row_temperature.bytes.empty()) options.row_temperature = view_of(temperature);
-  options.rows = view_of(rows);
+  if (!c.row_temperature.bytes.empty()) options.row_temperature = enter(residence, temperature);
+  options.rows = enter(residence, rows);
 
   ExecContext context = base;
-  std::vector<std::byte> workspace;
   if (layout.workspace != Layout::Workspace::kNone) {
-    const std::size_t needed = logp_workspace_bytes(logits.view(), options, context);
-    workspace.resize(layout.workspace == Layout::Workspace::kGiven ? needed : needed / 2);
-    context.workspace = workspace;
+    const std::size_t needed = logp_workspace_bytes(x, options, context);
+    context.workspace =
+        residence.workspace(layout.workspace == Layout::Workspace::kGiven ? needed : needed / 2);
   }
 
   LogpResult result(c);
   Strided logp(c.real(), leading, -1, layout.outputs), lse(c.real(), leading, -1, layout.outputs);
   Strided entropy(c.real(), leading, -1, layout.outputs);
   LogpOutputs outputs;
-  outputs.logp = logp.view();
-  outputs.lse = lse.view();
-  if (layout.with_entropy) outputs.entropy = entropy.view();
+  outputs.logp = enter(residence, logp);
+  outputs.lse = enter(residence, lse);
+  if (layout.with_entropy) outputs.entropy = enter(residence, entropy);
   const auto sum_view = [&](Values& sums) {
-    return c.binary64() ? contiguous(sums, {c.rows, 2}) : contiguous(sums, {c.rows});
+    return c.binary64() ? contiguous(residence, sums, {c.rows, 2}) : contiguous(residence, sums, {c.rows});
   };
   if (layout.with_stats) {
-    outputs.row_max = contiguous(result.row_max, {c.rows});
+    outputs.row_max = contiguous(residence, result.row_max, {c.rows});
     outputs.row_sum = sum_view(result.row_sum);
     if (layout.with_entropy) outputs.row_entropy_sum = sum_view(result.row_entropy_sum);
   }
-  logp_forward(logits.view(), targets->view(), options, outputs, context);
+  logp_forward(x, ids, options, outputs, context);
+  residence.bring_back();
   result.logp = logp.gather();
   result.lse = lse.gather();
   result.entropy = entropy.gather();
@@ -115,21 +125,23 @@ LogpResult run_case(const LogpCase& c, const LogpResult& saved, const Layout& la
   const auto grad_lse = placed(c.grad_lse, leading, layout.per_row);
   const auto grad_entropy = placed(c.grad_entropy, leading, layout.per_row);
   LogpUpstream upstream;
-  if (!c.grad_logp.bytes.empty()) upstream.logp = view_of(grad_logp);
-  if (!c.grad_lse.bytes.empty()) upstream.lse = view_of(grad_lse);
-  if (!c.grad_entropy.bytes.empty()) upstream.entropy = view_of(grad_entropy);
+  if (!c.grad_logp.bytes.empty()) upstream.logp = enter(residence, grad_logp);
+  if (!c.grad_lse.bytes.empty()) upstream.lse = enter(residence, grad_lse);
+  if (!c.grad_entropy.bytes.empty()) upstream.entropy = enter(residence, grad_entropy);
   LogpStats backward_stats;
-  backward_stats.row_max = contiguous(stats.row_max, {c.rows});
+  backward_stats.row_max = contiguous(residence, stats.row_max, {c.rows});
   backward_stats.row_sum = sum_view(stats.row_sum);
   if (upstream.entropy) backward_stats.row_entropy_sum = sum_view(stats.row_entropy_sum);
   Strided grad(c.logits.dtype, leading, c.columns, layout.grad);
-  logp_backward(logits.view(), targets->view(), options, backward_stats, upstream, grad.view(), context);
+  logp_backward(x, ids, options, backward_stats, upstream, enter(residence, grad), context);
+  residence.bring_back();
   result.grad = grad.gather();
   EXPECT_TRUE(grad.gaps_are_untouched()) << "backward wrote between the rows of grad_logits";
 
   backward_stats.row_entropy_sum = {};
   Strided probabilities(c.real(), leading, c.columns, layout.grad);
-  probability(logits.view(), targets->view(), options, backward_stats, probabilities.view(), context);
+  probability(x, ids, options, backward_stats, enter(residence, probabilities), context);
+  residence.bring_back();
   result.probabilities = probabilities.gather();
   EXPECT_TRUE(probabilities.gaps_are_untouched()) << "probability wrote between its rows";
   EXPECT_TRUE(logits.is_untouched()) << "the logits were written";

@@ -31,6 +31,8 @@ LogpOptions options_of(const LogpCase& logp_case);
 // input was written.
 LogpResult run_case(const LogpCase& logp_case, const LogpResult& saved, const Layout& layout = {},
                     const ExecContext& context = {});
+LogpResult run_case(const LogpCase& logp_case, const LogpResult& saved, const Layout& layout,
+                    const ExecContext& context, Residence& residence);
 
 // What run_case is expected to give: the twin's answer with what was not asked for left at kFill.
 LogpResult expected_of(const LogpCase& logp_case, const LogpResult& twin_result, const Layout& layout);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <samebits/view.h>
@@ -22,6 +23,27 @@ struct Placement {
   std::int64_t offset = 0;      // elements between a 64-byte boundary and the first one used
 };
 
+// Where a call finds the tensors of a test: here in host memory; the GPU tests put copies on a device.
+class Residence {
+ public:
+  virtual ~Residence() = default;
+  // `view`, which lies within `storage`, as the call gets to see it.
+  virtual TensorView enter(std::span<std::byte> storage, const TensorView& view) {
+    (void)storage;
+    return view;
+  }
+  // Scratch memory for the call.
+  virtual std::span<std::byte> workspace(std::size_t bytes) {
+    workspace_.resize(bytes);
+    return workspace_;
+  }
+  // After the call: whatever was written is in the storages.
+  virtual void bring_back() {}
+
+ private:
+  std::vector<std::byte> workspace_;
+};
+
 class Strided {
  public:
   // `leading` extents; `inner` >= 0 adds a last dimension of contiguous elements, -1 adds none.
@@ -35,6 +57,8 @@ class Strided {
   Values gather() const;
 
   TensorView view();
+  // Every byte there is, the elements and what lies between them.
+  std::span<std::byte> storage() { return storage_; }
 
   // No byte outside the elements was written.
   bool gaps_are_untouched() const;

@@ -1,0 +1,21 @@
+// Launches of kernels that handle every column by itself: items (row, part of its columns).
+#pragma once
+
+#include "cuda/kernel/logp_backward.cuh"
+#include "cuda/launch/launch.h"
+
+namespace samebits::cuda {
+
+// Columns of a CTA in the kernels that take an element per thread and step.
+inline constexpr int kAnyColumns = 8 * kGradientThreads;
+
+inline void launch_columns(const char* name, void (*kernel)(core::LogpProblem, ColumnSplit),
+                           const core::LogpProblem& problem, int part_columns, const core::DeviceCall& call) {
+  const std::int64_t parts = (problem.columns + part_columns - 1) / part_columns;
+  in_ranges(problem.rows, kMaxItems / parts, [&](std::int64_t first, std::int64_t rows) {
+    launch(name, kernel, rows * parts, kGradientThreads, 0, call, problem,
+           ColumnSplit{first, static_cast<int>(parts), part_columns});
+  });
+}
+
+}  // namespace samebits::cuda

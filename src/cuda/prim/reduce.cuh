@@ -1,0 +1,63 @@
+// Reductions whose order cannot matter: maxima and integer sums over a warp and a CTA.
+#pragma once
+
+#include "order/fixed_point.h"
+#include "order/number.h"
+
+namespace samebits::cuda {
+
+inline constexpr unsigned kWarp = 0xffffffffu;  // mask of all lanes
+
+__device__ __forceinline__ float max_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+// NaN if either is NaN.
+__device__ __forceinline__ double max_nan(double a, double b) {
+  if (order::is_nan(a) || order::is_nan(b)) return order::canonical_nan<double>();
+  return a > b ? a : b;
+}
+
+template <class Real>
+struct MaxNan {
+  __device__ Real operator()(Real a, Real b) const { return max_nan(a, b); }
+};
+template <class Fixed>
+struct Add {
+  __device__ Fixed operator()(Fixed a, Fixed b) const { return a + b; }
+};
+
+template <class Value>
+__device__ __forceinline__ Value shuffle_xor(Value value, int mask) {
+  if constexpr (sizeof(Value) == 16) {
+    const auto low = static_cast<std::uint64_t>(value), high = static_cast<std::uint64_t>(value >> 64);
+    return (static_cast<Value>(__shfl_xor_sync(kWarp, high, mask)) << 64) | __shfl_xor_sync(kWarp, low, mask);
+  } else if constexpr (sizeof(Value) == 8) {
+    return order::bits_to<Value>(__shfl_xor_sync(kWarp, order::bits_to<unsigned long long>(value), mask));
+  } else {
+    return __shfl_xor_sync(kWarp, value, mask);
+  }
+}
+
+template <class Op, class Value>
+__device__ __forceinline__ Value warp_reduce(Value value) {
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) value = Op()(value, shuffle_xor(value, mask));
+  return value;
+}
+
+// Every thread of the CTA gets the result; `shared` holds one value per warp and is free again afterwards.
+template <class Op, class Value>
+__device__ __forceinline__ Value cta_reduce(Value value, Value* shared) {
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  value = warp_reduce<Op>(value);
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = shared[0];
+  for (int warp = 1; warp < warps; ++warp) value = Op()(value, shared[warp]);
+  __syncthreads();
+  return value;
+}
+
+}  // namespace samebits::cuda
