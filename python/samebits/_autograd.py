@@ -1,9 +1,9 @@
 """Autograd of logp: the forward node, and the first-order gradient as a node of its own.
 
 Functions here have `forward` without a context and `setup_context`, the form torch.func asks for, and their
-backward and jvp are made of Functions again, so derivatives of every order exist. The fused gradient is itself a
-Function: a graph kept with create_graph=True and a transform hold the same first-order bits as ordinary training,
-and only the derivative of the gradient is composed (`_curvature`).
+backward and jvp are made of Functions again, so derivatives of every order exist. The fused gradient is
+itself a Function: a graph kept with create_graph=True and a transform hold the same first-order bits as
+ordinary training, and only the derivative of the gradient is composed (`_curvature`).
 """
 
 import torch
@@ -170,7 +170,7 @@ class LogpGradient(torch.autograd.Function):
 
 
 def directional(logits, statistics, call: Call, direction, wanted) -> tuple:
-    """The derivative of each wanted output of (logp, lse, entropy) along a direction in the logits; else None.
+    """The derivative of each wanted output of (logp, lse, entropy) along a direction; None for the others.
 
     The row of the fused gradient times the direction: the target's column of that row is exact however close
     to 1 its probability is, where a difference of two products would cancel.

@@ -98,19 +98,22 @@ def _to_float32(value: float) -> float:
 
 
 def curvature(logits, statistics, upstream, call: Call, direction: Tensor) -> Tensor:
-    """The product of the Hessian of ``g logp + h lse + e entropy`` with `direction`, in the dtype of the logits.
+    """The Hessian of ``g logp + h lse + e entropy`` times `direction`, in the dtype of the logits.
 
     Differentiable to any order in the logits, the upstreams and the direction. Rows that take no part give +0
-    whatever the direction and the upstreams hold there.
+    whatever the direction and the upstreams hold there. Names are dropped early: a temporary is a row long.
     """
     call = with_selection(call)
     dtype, vocab = real_dtype(logits, call.options), true_vocab(logits, call.options)
-    x = true_columns(logits, vocab).to(dtype)
+    x, v = true_columns(logits, vocab).to(dtype), true_columns(direction, vocab).to(dtype)
     mask, inverse = participating(call, vocab), inverse_temperature(call, dtype)
     nothing = torch.zeros((), dtype=dtype, device=logits.device)
-    v = scaled(torch.where(mask, true_columns(direction, vocab).to(dtype), nothing), inverse)
     g, h, e = (None if u is None else torch.where(mask.squeeze(-1), u, nothing) for u in upstream)
+
     p = _probability(x, statistics, call, inverse)
+    if e is None:
+        del x
+    v = scaled(torch.where(mask, v, nothing), inverse)
     moved = softmax_jacobian(p, v)
     del v
     result = None
@@ -119,20 +122,18 @@ def curvature(logits, statistics, upstream, call: Call, direction: Tensor) -> Te
         result = moved * row_expand(slope, vocab)
     if e is not None:
         centre = statistics[0].view(call.targets.shape).unsqueeze(-1)
-        spread = _entropy_curvature(torch.where(p > 0, scaled(x, inverse) - centre, nothing), p, moved)
-        bent = spread * row_expand(e, vocab)
-        result = -bent if result is None else result - bent
-    del x, p, moved
+        z = torch.where(p > 0, scaled(x, inverse) - centre, nothing)
+        del x
+        bent = moved * (z - row_expand(row_sum(p * z), vocab))
+        del z
+        bent = (bent + moved) - p * row_expand(row_sum(bent), vocab)
+        bent = bent * row_expand(-e, vocab)
+        result = bent if result is None else result + bent
+        del bent
+    del p, moved
     result = torch.where(mask, scaled(result, inverse), nothing).to(logits.dtype)
     padding = logits.shape[-1] - vocab
     return torch.nn.functional.pad(result, (0, padding)) if padding else result
-
-
-def _entropy_curvature(z: Tensor, p: Tensor, moved: Tensor) -> Tensor:
-    """``J v * (a + 1) - p * sum(J v * a)`` with ``a = z - sum p z`` (any shift of z leaves a as it is)."""
-    vocab = p.shape[-1]
-    a = torch.where(p > 0, z - row_expand(row_sum(p * z), vocab), torch.zeros_like(z[..., :1]))
-    return moved * (a + 1.0) - p * row_expand(row_sum(moved * a), vocab)
 
 
 def _probability(x: Tensor, statistics, call: Call, inverse) -> Tensor:

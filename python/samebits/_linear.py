@@ -1,4 +1,4 @@
-"""The deterministic matrix product. Forward only for now."""
+"""The deterministic matrix product, differentiable to any order: its gradients are such products again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from torch import Tensor
 
 from . import _checks, _torch_private
 from ._errors import NotDifferentiableError, raise_clearly
-
-_matmul = torch.ops.samebits.matmul.default
+from ._product import product
 
 
 def refuse_gradients(function: str, names: tuple[str, ...], *operands) -> None:
@@ -66,16 +65,15 @@ def matmul(
         backend: force one of ``samebits.backends()`` by name.
 
     Returns:
-        ``[..., M, N]``. ``K = 0`` gives zeros.
+        ``[..., M, N]``. ``K = 0`` gives zeros. Differentiable to any order in both operands: the upstream is
+            rounded once to the operands' dtype and multiplied under the same contract.
 
     Raises:
         ValueError, TypeError: an argument that is not allowed, named in the message.
         RuntimeError: no backend can run the contract (16-bit with ``"auto"`` on a CPU).
-        NotDifferentiableError: an operand requires grad; gradients come with the fused LM head.
     """
     check_contract(contract)
     _check_matmul(a, b)
-    refuse_gradients("matmul", ("a", "b"), a, b)
     return _product(a, b, None, contract, out_dtype, backend)
 
 
@@ -87,7 +85,7 @@ def _product(a, b, bias, contract, out_dtype, backend) -> Tensor:
         raise TypeError(f"out_dtype: is {_checks.name(out_dtype)}; may be {_checks.name(a.dtype)}{wide}")
     try:
         flat = a if a.dim() == 2 else a.reshape(a.shape[:-1].numel(), a.shape[-1])
-        result = _matmul(flat, b, out_dtype, contract, backend or "auto", bias)
+        result = product(flat, b, bias, out_dtype, contract, backend or "auto")
     except Exception as error:
         raise_clearly(error, _check_matmul, a, b)
     return result if a.dim() == 2 else result.view(*a.shape[:-1], b.shape[1])
@@ -116,16 +114,16 @@ def linear(
         backend: force one of ``samebits.backends()`` by name.
 
     Returns:
-        ``[..., N]``.
+        ``[..., N]``, differentiable as :func:`matmul` is. The gradient of the bias is the sum of the upstream
+            over the rows, in the order of a product with ones.
 
     Raises:
-        ValueError, TypeError, RuntimeError, NotDifferentiableError: as :func:`matmul`.
+        ValueError, TypeError, RuntimeError: as :func:`matmul`.
     """
     operands = (x, weight) if bias is None else (x, weight, bias)
     names = ("x", "weight", "bias")[: len(operands)]
     check_contract(contract)
     _checks.products(names, *operands)
-    refuse_gradients("linear", names, *operands)
     if x.dim() == 0 or weight.dim() != 2 or x.shape[-1] != weight.shape[-1]:
         raise ValueError(
             f"weight: has shape {list(weight.shape)}; must be [N, K] where x is [..., K], "

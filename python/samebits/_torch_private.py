@@ -7,6 +7,8 @@ import torch
 from torch.autograd import forward_ad
 
 _functorch_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_unwrapped = torch._C._functorch.get_unwrapped
 
 
 def tangents_active() -> bool:
@@ -20,8 +22,19 @@ def transforms_active() -> bool:
 
 
 def differentiating(logits: torch.Tensor) -> bool:
-    """Whether a call on these logits must be an autograd Function."""
-    return (logits.requires_grad and torch.is_grad_enabled()) or tangents_active()
+    """Whether a call on these logits must be an autograd Function.
+
+    Under vmap the level that records may be any below the mapped one, and the wrapper above does not show it.
+    """
+    if tangents_active():
+        return True
+    if not torch.is_grad_enabled():
+        return False
+    while not logits.requires_grad:
+        if not _functorch_active() or not _is_wrapped(logits):
+            return False
+        logits = _unwrapped(logits)
+    return True
 
 
 def recording() -> bool:
@@ -45,6 +58,6 @@ def outer_levels_recorded():
 
 def memory_of(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor that owns the memory, beneath the wrappers of torch.func."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
+    while _is_wrapped(tensor):
+        tensor = _unwrapped(tensor)
     return tensor

@@ -1,13 +1,11 @@
-"""vmap of a call that records no gradient: one operator call for all samples.
+"""vmap of a call that records nothing: one operator call for all samples.
 
-Rules on the operators themselves cost half of what an autograd Function costs under vmap. What lies below the
-mapped level may be recording (vmap inside grad), so a rule looks again. Row lists never get here: `logp` makes
-them masks under a transform.
+Rules on the operators themselves cost half of what an autograd Function costs under vmap. Row lists never get
+here: `logp` makes them masks under a transform.
 """
 
 import torch
 
-from . import _autograd, _torch_private
 from ._fold import fold
 
 _logp = torch.ops.samebits.logp.default
@@ -17,20 +15,14 @@ _logp_forward = torch.ops.samebits.logp_forward.default
 @torch.library.register_vmap("samebits::logp")
 def _(info, in_dims, logits, targets, row_temperature=None, rows=None, *options):
     per_row = _per_row(info, in_dims, logits, targets, row_temperature)
-    if _torch_private.differentiating(per_row[0]):
-        return _autograd.logp(*per_row, None, False, False, options or None)[0], 0
     return _logp(*per_row, None, *options), 0
 
 
 @torch.library.register_vmap("samebits::logp_forward")
 def _(info, in_dims, logits, targets, lse, entropy, stats, row_temperature=None, rows=None, *options):
     per_row = _per_row(info, (*in_dims[:2], *in_dims[5:6]), logits, targets, row_temperature)
-    dims = (0, 0 if lse else None, 0 if entropy else None, None, None, None)
-    if _torch_private.differentiating(per_row[0]):
-        results = _autograd.logp(*per_row, None, lse, entropy, options or None)
-        missing = per_row[0].new_empty(0)
-        return (*(missing if r is None else r for r in results), missing, missing, missing), dims
-    return _logp_forward(*per_row[:2], lse, entropy, stats, per_row[2], None, *options), dims
+    results = _logp_forward(*per_row[:2], lse, entropy, stats, per_row[2], None, *options)
+    return results, (0, 0 if lse else None, 0 if entropy else None, None, None, None)
 
 
 def _per_row(info, in_dims, *tensors):

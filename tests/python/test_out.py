@@ -126,3 +126,57 @@ def test_a_write_is_seen_by_the_version_counter(call):
     sb.logp(logits.detach(), targets, out=out)
     with pytest.raises(RuntimeError, match=r"modified by an inplace operation"):
         product.backward()
+
+
+def test_derivatives_of_every_order_flow_through_the_buffer(call):
+    logits, targets = call
+    direction = torch.randn(4, 50)
+
+    def through_buffer(x):
+        return sb.logp(x, targets, out=torch.empty(4)).sum()
+
+    def plain(x):
+        return sb.logp(x, targets).sum()
+
+    leaf = logits.detach()
+    for of in (
+        torch.func.grad,
+        lambda f: lambda x: torch.func.jvp(f, (x,), (direction,))[1],
+        lambda f: lambda x: torch.func.jvp(torch.func.grad(f), (x,), (direction,))[1],
+        lambda f: lambda x: torch.func.vjp(torch.func.grad(f), x)[1](direction)[0],
+    ):
+        assert_same_bits(of(through_buffer)(leaf), of(plain)(leaf))
+    (first,) = torch.autograd.grad(through_buffer(logits), logits, create_graph=True)
+    (second,) = torch.autograd.grad((first * direction).sum(), logits)
+    assert_same_bits(second, torch.func.jvp(torch.func.grad(plain), (leaf,), (direction,))[1])
+
+
+def test_buffers_under_vmap_are_made_inside_or_mapped(call):
+    logits, targets = torch.randn(3, 4, 50), torch.randint(0, 50, (3, 4))
+    expected = sb.logp(logits, targets)
+
+    def own(x, t):
+        return sb.logp(x, t, out=torch.empty_like(x[..., 0]))
+
+    assert_same_bits(torch.func.vmap(own)(logits, targets), expected)
+    buffers = torch.full((3, 4), 7.0)
+    rows = torch.tensor([0, 3])
+    torch.func.vmap(lambda x, t, o: sb.logp(x, t, out=o, rows=rows))(logits, targets, buffers)
+    assert_same_bits(buffers[:, [0, 3]], expected[:, [0, 3]])
+    assert (buffers[:, [1, 2]] == 7).all()
+
+
+def test_buffers_from_outside_a_transform_are_refused(call):
+    leaf, targets = call[0].detach(), call[1]
+    captured = torch.full((4,), 7.0)
+    with pytest.raises(ValueError, match=r"^out: was made outside the transform"):
+        torch.func.grad(lambda x: sb.logp(x, targets, out=captured).sum())(leaf)
+    with pytest.raises(ValueError, match=r"^out: was made outside the transform"):
+        torch.func.jvp(lambda x: sb.logp(x, targets, out=captured), (leaf,), (leaf,))
+    with pytest.raises(ValueError, match=r"^out: is one buffer for all samples of a vmap"):
+        torch.func.vmap(lambda x: sb.logp(x, targets, out=captured))(leaf.repeat(3, 1, 1))
+    with pytest.raises(ValueError, match=r"^out: is one buffer for all samples of a vmap"):
+        torch.func.vmap(lambda t: sb.logp(leaf, t, out=captured))(targets.repeat(3, 1))
+    with pytest.raises(ValueError, match=r"^out: shares storage with logits"):
+        torch.func.vmap(lambda x: sb.logp(x, targets, out=x[:, 0]))(leaf.repeat(3, 1, 1))
+    assert (captured == 7).all()
