@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 PACKAGE := PYTHONPATH=$(CURDIR)/$(BUILD)/python
 WHEEL = $(firstword $(wildcard dist/samebits-*.whl))
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo lint asan bench wheel test-torch clean
+.PHONY: help setup build test demo lint asan bench wheel test-torch gpu-build gpu-test gpu-evidence clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,17 @@ wheel: setup  ## dist/samebits-*.whl
 
 test-torch: wheel  ## Python tests with another torch: make test-torch TORCH=x.y.z
 	tools/test_torch.sh $(TORCH) $(WHEEL)
+
+gpu-build: setup
+	cmake --preset $(PRESET) -DSAMEBITS_TORCH=ON -DSAMEBITS_CUDA=ON $(if $(CUDA_ARCHS),-DSAMEBITS_CUDA_ARCHS=$(CUDA_ARCHS))
+	cmake --build --preset $(PRESET)
+
+gpu-test: gpu-build  ## CUDA tests, on a machine with an NVIDIA GPU (CUDA_ARCHS=native builds for it alone)
+	tools/gpu_test.sh $(BUILD) $(PYTHON)
+
+gpu-evidence: gpu-build  ## evidence/<device>/*.json, on a machine with an NVIDIA GPU
+	cmake --build --preset $(PRESET) --target cuda_bench
+	tools/gpu_evidence.sh $(BUILD) $(PYTHON)
 
 clean:  ## forget all builds
 	rm -rf build dist

@@ -1,8 +1,12 @@
 """Shared set-up: deterministic hypothesis, and torch's thread count and modes as they were."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+import samebits
 
 settings.register_profile(
     "samebits",
@@ -12,6 +16,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("samebits")
+
+# The GPU tests are for machines with a GPU and builds with its library; `make gpu-test` insists on both.
+_library = Path(samebits.__file__).parent / "libsamebits_torch_cuda.so"
+collect_ignore = [] if torch.cuda.is_available() and _library.exists() else ["gpu"]
 
 
 @pytest.fixture(autouse=True)

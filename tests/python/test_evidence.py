@@ -1,0 +1,97 @@
+"""Evidence from GPUs, checked on this CPU: recorded sample rows are computed again and compared in bits."""
+
+import copy
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from evidence import bits, cases, inputs, machine, operators, verify  # noqa: E402
+
+FOLDERS = sorted(path.parent for path in (ROOT / "evidence").glob("*/bits.json"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_cpu_gives_the_recorded_bits_of_the_gpu(folder):
+    records = verify.recorded_cases(folder)
+    assert len(records) == len(cases.cases())
+    for record in records:
+        assert not any(record["rows_that_differ_from_the_cpu"].values())
+        assert verify.differing_samples(record) == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_evidence_of_older_sources_is_reported(folder):
+    reported = verify.staleness(folder)
+    if reported:
+        warnings.warn(reported, stacklevel=1)
+    for path in folder.glob("*.json"):
+        assert len(json.loads(path.read_text())["run"]["source_sha256"]) == 64
+
+
+def case(dtype="bfloat16", **changes):
+    """A small case."""
+    arguments = {"name": "test", "seed": 5, "rows": 200, "vocab": 300, "dtype": dtype} | changes
+    return inputs.Case(**arguments)
+
+
+def record_on_cpu(a_case):
+    """What a GPU would record, computed here."""
+    return {
+        "case": vars(a_case).copy(),
+        "samples": bits.sample(a_case, bits.sampled_rows(a_case), "cpu"),
+    }
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+def test_a_record_survives_json_and_agrees(dtype):
+    record = json.loads(json.dumps(record_on_cpu(case(dtype, options={"temperature": 0.7}))))
+    assert verify.differing_samples(record) == []
+
+
+@pytest.mark.parametrize("name", ["logp", "row_sum", "gradient", "curvature_first_middle_last"])
+def test_one_wrong_digit_is_found_and_named(name):
+    record = record_on_cpu(case())
+    spoiled = copy.deepcopy(record)
+    text = spoiled["samples"][3][name]
+    spoiled["samples"][3][name] = ("1" if text[0] != "1" else "2") + text[1:]
+    (found,) = verify.differing_samples(spoiled)
+    assert f"row {record['samples'][3]['row']} {name}: recorded" in found
+
+
+def test_rows_can_be_made_one_by_one():
+    a_case = case()
+    whole = operators.outputs(a_case, torch.arange(a_case.rows))
+    for row in (0, 17, 199):
+        for name, value in operators.outputs(a_case, torch.tensor([row])).items():
+            assert bits.differing_rows(value, whole[name][row : row + 1]) == 0, name
+
+
+def test_the_inputs_hold_every_kind_of_row():
+    a_case = case("float16", rows=2000)
+    logits = inputs.logits(a_case, torch.arange(2000)).double()
+    finite = logits.isfinite()
+    assert logits.isnan().any() and (logits == torch.inf).any() and (logits == -torch.inf).all(1).any()
+    assert (logits.amax(1) == logits.amin(1))[finite.all(1)].any()
+    assert ((logits != 0) & (logits.abs() < 2**-14)).any()  # subnormal
+    targets = inputs.targets(a_case, torch.arange(2000))
+    assert {-100, 300} < set(targets.tolist())
+    plain = inputs.logits(case(adversarial=False), torch.arange(200)).double()
+    assert 4.2 < plain.std() < 5.0  # 4 times 1.155
+
+
+def test_the_source_digest_sees_names_and_contents(tmp_path):
+    for folder in ("src", "include", "bindings"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "src" / "a.h").write_text("1")
+    first = machine.source_digest(tmp_path)
+    (tmp_path / "src" / "a.h").write_text("2")
+    second = machine.source_digest(tmp_path)
+    (tmp_path / "src" / "a.h").rename(tmp_path / "src" / "b.h")
+    assert len({first, second, machine.source_digest(tmp_path)}) == 3

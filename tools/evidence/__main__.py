@@ -1,0 +1,80 @@
+"""python -m evidence: takes evidence on the GPU of this machine."""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from samebits import _native
+
+from . import bits, kernels, machine, timings
+from .cases import cases
+
+PARTS = ("bits", "kernels", "timings")
+
+
+def bench_lines(program: Path) -> list[dict]:
+    """What the C++ benchmark measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bench.json"
+        subprocess.run([program, file], check=True)
+        return json.loads(file.read_text())
+
+
+def main() -> int:
+    """Exit status 0: recorded, no bit differs, every plan was kept. 1: recorded, with problems. 2: no GPU."""
+    parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
+    parser.add_argument("--out", type=Path, default=machine.ROOT / "evidence", help="folder to write into")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, default=PARTS, help="parts to take (default: all)"
+    )
+    parser.add_argument("--bench", type=Path, help="the C++ benchmark, whose table is kept as bench.json")
+    parser.add_argument("--quick", action="store_true", help="small cases, to see that it works")
+    options = parser.parse_args()
+    if _native.cuda_problem or not torch.cuda.is_available():
+        print(f"no evidence can be taken here: {_native.cuda_problem or 'torch finds no CUDA device'}")
+        return 2
+    folder = options.out / machine.slug(options.device)
+    folder.mkdir(parents=True, exist_ok=True)
+    run = machine.describe(options.device)
+    problems = []
+
+    def write(name: str, content: dict) -> None:
+        (folder / f"{name}.json").write_text(json.dumps({"run": run, **content}, indent=1) + "\n")
+
+    if "kernels" in options.only:
+        recorded = kernels.record(options.device)
+        problems += recorded["problems"]
+        write("kernels", recorded)
+    if "bits" in options.only:
+        records = []
+        for case in cases(options.quick):
+            begin = time.monotonic()
+            records.append(bits.record(case, options.device))
+            differing = records[-1]["rows_that_differ_from_the_cpu"]
+            print(
+                f"{case.name}: {sum(differing.values())} rows differ ({time.monotonic() - begin:.1f} s)",
+                flush=True,
+            )
+            problems += [
+                f"{case.name}: {count} rows of {name} differ" for name, count in differing.items() if count
+            ]
+        write("bits", {"cases": records})
+    if "timings" in options.only:
+        write("timings", timings.record(options.device, options.quick))
+    if options.bench:
+        write("bench", {"lines": bench_lines(options.bench)})
+    print(f"written to {folder}")
+    for problem in problems:
+        print(f"PROBLEM {problem}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

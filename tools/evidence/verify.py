@@ -1,0 +1,35 @@
+"""Recorded sample rows against this machine's CPU, and whether the sources have moved on since."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from . import bits, machine
+from .inputs import Case
+
+
+def recorded_cases(folder: Path) -> list[dict[str, Any]]:
+    """The records of one device."""
+    return json.loads((folder / "bits.json").read_text())["cases"]
+
+
+def differing_samples(record: dict[str, Any]) -> list[str]:
+    """Every field of every sample row that the CPU does not give; empty when all bits agree."""
+    case = Case(**record["case"])
+    samples = record["samples"]
+    found = []
+    for theirs, ours in zip(samples, bits.sample(case, [s["row"] for s in samples], "cpu"), strict=True):
+        for name in {*theirs, *ours}:
+            if theirs.get(name) != ours.get(name):
+                where = f"{case.name} row {theirs['row']} {name}"
+                found.append(f"{where}: recorded {theirs.get(name)}, the CPU gives {ours.get(name)}")
+    return found
+
+
+def staleness(folder: Path) -> str:
+    """Says so when the evidence was taken from other sources than those of this tree; else empty."""
+    stale = []
+    for path in sorted(folder.glob("*.json")):
+        if json.loads(path.read_text())["run"]["source_sha256"] != machine.source_digest():
+            stale.append(path.name)
+    return f"{folder.name}: {', '.join(stale)} of older sources; run make gpu-evidence again" if stale else ""
