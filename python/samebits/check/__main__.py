@@ -1,0 +1,5 @@
+import sys
+
+from samebits.check.cli import main
+
+sys.exit(main())
