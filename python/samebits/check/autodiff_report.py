@@ -1,8 +1,5 @@
 """What the autodiff check found, summed up and as a table."""
 
-from rich.console import Console
-from rich.table import Table
-
 from samebits.check.entry import Entry
 from samebits.check.methods import METHODS
 
@@ -38,8 +35,10 @@ def _size(number: float | None) -> float:
     return float("inf") if number is None else number
 
 
-def print_report(console: Console, data: dict) -> None:
+def print_report(console, data: dict) -> None:
     """Largest error beside its tolerance, one line for each precision and order."""
+    from rich.table import Table
+
     table = Table(title="Largest error / its tolerance", title_style="bold", caption=CAPTION)
     table.add_column("precision")
     table.add_column("order", justify="right")
