@@ -8,7 +8,8 @@ local derivatives along the same paths, in another order. A computed derivative 
 each times a product of factors (1 + d), one for each rounding on its way, and one for each p in it.
 
 **Bound.** So the error is at most ``bound * relative(n)`` to first order, where `bound` is the sum of the
-sizes of the terms (`references`, element by element) and ``relative(n) = (n + 1) * p_error + roundings(n) * u``:
+sizes of the terms (`references`, element by element) and
+``relative(n) = (n + 1) * p_error + roundings(n) * u``:
 
 - A term of order n has at most n + 1 factors p.
 - p_error is the contract's bound on the relative error of p (docs/contract.md, Accuracy):
