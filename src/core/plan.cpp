@@ -156,7 +156,9 @@ std::string semantics_json(const PlanRequest& request, bool row64) {
 }
 
 std::vector<std::string> kernel_ids(const std::string& op, const std::string& backend) {
-  if (op == "logp") return {"logp_forward/" + backend, "logp_backward/" + backend};
+  if (op == "logp")  // the last two: derivatives of higher order
+    return {"logp_forward/" + backend, "logp_backward/" + backend, "probability/" + backend,
+            "row_sum/" + backend};
   if (op == "linear_logp") return {"linear_logp_forward/" + backend};
   return {op + "/" + backend};
 }

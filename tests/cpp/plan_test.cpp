@@ -111,7 +111,8 @@ TEST(Plan, provenance_is_json_with_all_semantics) {
   EXPECT_EQ(read["contract"], "row.v1");
   EXPECT_EQ(read["dtype"], "bfloat16");
   EXPECT_EQ(read["backend"], "scalar");
-  EXPECT_EQ(read["kernels"], json({"logp_forward/scalar", "logp_backward/scalar"}));
+  EXPECT_EQ(read["kernels"],
+            json({"logp_forward/scalar", "logp_backward/scalar", "probability/scalar", "row_sum/scalar"}));
   const json& semantics = read["semantics"];
   EXPECT_EQ(semantics["temperature"].get<double>(),
             static_cast<double>(0.7f));  // tau is rounded to float32 first
