@@ -68,7 +68,7 @@ TEST(Plan, every_refusal_is_given) {
   request.vocab = 10;
   const Plan answer = plan(request);
   EXPECT_TRUE(mentions(answer, "hidden: is bfloat16; linear_logp may have float32 or float64"));
-  EXPECT_TRUE(mentions(answer, "device: is cuda"));
+  EXPECT_TRUE(mentions(answer, "device: is on cuda"));
   EXPECT_TRUE(mentions(answer, "temperature: is 0"));
   EXPECT_TRUE(mentions(answer, "vocab_size: is 11; may be 1 to 10"));
   EXPECT_EQ(answer.refusals.size(), 4u);

@@ -1,0 +1,54 @@
+// Small calls through every kernel, for compute-sanitizer: it is some hundred times slower than the GPU.
+#include <gtest/gtest.h>
+
+#include "device.h"
+#include "random_case.h"
+#include "row_sum_case.h"
+
+namespace samebits::test {
+namespace {
+
+TEST(CudaSanitizer, small_shapes_of_random_calls) {
+  for (int i = 0; i < 60; ++i) {
+    SCOPED_TRACE("case " + std::to_string(i));
+    Rng rng(static_cast<std::uint64_t>(i) + 0x5a71);
+    const LogpCase c = random_case(rng, 700);
+    const LogpResult expected = twin(c);
+    const Layout layout = random_layout(rng, c);
+    DeviceResidence residence;
+    const LogpResult actual = run_case(c, expected, layout, {}, residence);
+    ASSERT_TRUE(same_result(expected_of(c, expected, layout), actual, Finite::kPerhapsNone));
+  }
+}
+
+// Long enough to be cut into parts and to fill whole tiles.
+TEST(CudaSanitizer, small_shapes_of_long_rows) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64}) {
+    Rng rng(static_cast<std::uint64_t>(dtype));
+    LogpCase c = plain_case(2, 20011, dtype);
+    for (std::int64_t i = 0; i < c.rows * c.vocab; ++i) set_element(c.logits, i, rng.normal() * 4);
+    c.targets = {7, 20010};
+    for (Values* upstream : {&c.grad_logp, &c.grad_lse, &c.grad_entropy}) {
+      *upstream = Values(c.real(), c.rows);
+      for (std::int64_t row = 0; row < c.rows; ++row) set_element(*upstream, row, rng.normal());
+    }
+    const LogpResult expected = twin(c);
+    DeviceResidence residence;
+    ASSERT_TRUE(same_result(expected, run_case(c, expected, {}, {}, residence))) << dtype_name(dtype);
+  }
+}
+
+TEST(CudaSanitizer, small_shapes_of_row_sum) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64})
+    for (const std::int64_t columns : {0, 1, 127, 129, 5000, 20011}) {
+      Rng rng(static_cast<std::uint64_t>(columns));
+      Values values(dtype, 3 * columns);
+      for (std::int64_t i = 0; i < values.count(); ++i) set_element(values, i, rng.normal());
+      DeviceResidence residence;
+      ASSERT_TRUE(same_bits(row_sum_twin(values, 3), row_sum_call(values, 3, {}, {}, residence)))
+          << dtype_name(dtype) << " " << columns;
+    }
+}
+
+}  // namespace
+}  // namespace samebits::test
