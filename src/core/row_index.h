@@ -37,6 +37,7 @@ struct RowIndex {
   SAMEBITS_HD std::int64_t offset(std::int64_t row) const {
     if (rank <= 1) return rank == 0 ? 0 : row * strides[0];
     std::int64_t sum = 0;
+    SAMEBITS_ROLLED
     for (int i = rank - 1; i >= 0; --i) {
       sum += (row % shape[i]) * strides[i];
       row /= shape[i];

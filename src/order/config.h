@@ -4,10 +4,13 @@
 #include <bit>
 #include <cstdint>
 
+// SAMEBITS_ROLLED: a loop too rare to be unrolled into every kernel.
 #if defined(__CUDACC__)
 #define SAMEBITS_HD __host__ __device__
+#define SAMEBITS_ROLLED _Pragma("unroll 1")
 #else
 #define SAMEBITS_HD
+#define SAMEBITS_ROLLED
 #endif
 
 namespace samebits::order {
