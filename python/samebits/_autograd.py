@@ -222,10 +222,10 @@ class PlainLogp(torch.autograd.Function):
 def logp(logits, targets, row_temperature, rows, lse, entropy, options):
     """Run the forward node that fits the moment: (logp, lse, entropy), None for one not asked for."""
     inputs = (logits, targets, row_temperature, rows, lse, entropy, options)
-    if torch.compiler.is_compiling():
-        results = Logp.apply(*inputs)
-    elif _torch_private.transforms_active():
+    if _torch_private.transforms_active():
         results = TransformableLogp.apply(*inputs)
+    elif torch.compiler.is_compiling():
+        results = Logp.apply(*inputs)
     else:
         results = PlainLogp.apply(*inputs)
         if not lse and not entropy:

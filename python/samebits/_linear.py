@@ -79,6 +79,7 @@ def matmul(
 
 def _product(a, b, bias, contract, out_dtype, backend) -> Tensor:
     """``a @ b`` plus a bias, operands checked."""
+    _torch_private.refuse_compiled_transform()
     half = a.dtype in (torch.bfloat16, torch.float16)
     if out_dtype not in (None, a.dtype) and not (half and out_dtype == torch.float32):
         wide = " or float32" if half else ""

@@ -258,6 +258,7 @@ def logp(
             may be. Nothing has been written.
         RuntimeError: no backend can run the request.
     """
+    _torch_private.refuse_compiled_transform()
     ids, listed = targets, rows
     try:
         if (

@@ -80,7 +80,7 @@ class TransformableProduct(Product):
 def product(a, b, bias, out_dtype, contract, backend) -> Tensor:
     """``a @ b + bias`` of matrices, recorded where a derivative may be asked for."""
     arguments = (a, b, bias, out_dtype, contract, backend)
-    live = torch.is_grad_enabled() and any(o is not None and o.requires_grad for o in (a, b, bias))
-    if not torch.compiler.is_compiling() and (live or _torch_private.transforms_active()):
+    live = _torch_private.differentiating(a, b, bias)
+    if _torch_private.transforms_active() or (live and not torch.compiler.is_compiling()):
         return TransformableProduct.apply(*arguments)
     return Product.apply(*arguments) if live else _matmul(a, b, out_dtype, contract, backend, bias)

@@ -6,7 +6,10 @@ A torch without one of them is treated as if a transform were active: slower by 
 import torch
 from torch.autograd import forward_ad
 
+from ._errors import NotDifferentiableError
+
 _functorch_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+_frame_callback = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_callback", lambda: None)
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _unwrapped = torch._C._functorch.get_unwrapped
 
@@ -21,25 +24,40 @@ def transforms_active() -> bool:
     return _functorch_active() or tangents_active()
 
 
-def differentiating(logits: torch.Tensor) -> bool:
-    """Whether a call on these logits must be an autograd Function.
+def differentiating(*inputs: torch.Tensor | None) -> bool:
+    """Whether a call on these inputs must be an autograd Function.
 
     Under vmap the level that records may be any below the mapped one, and the wrapper above does not show it.
     """
     if tangents_active():
         return True
-    if not torch.is_grad_enabled():
-        return False
-    while not logits.requires_grad:
-        if not _functorch_active() or not _is_wrapped(logits):
+    return torch.is_grad_enabled() and any(i is not None and _requires_grad(i) for i in inputs)
+
+
+def refuse_compiled_transform() -> None:
+    """Raise under a transform inside compiled code, also in what of that code runs in eager mode.
+
+    A compiler does not trace a Function that has rules for jvp or vmap, and where it leaves a transform half
+    to eager mode torch 2.11 loses derivatives without a word, those of plain torch operators too.
+    """
+    if transforms_active() and (torch.compiler.is_compiling() or _frame_callback()):
+        raise NotDifferentiableError(
+            "samebits: called under a torch.func transform or a forward-mode level inside torch.compile, "
+            "which does not trace it; put the transformed function under torch.compiler.disable"
+        )
+
+
+def _requires_grad(tensor: torch.Tensor) -> bool:
+    while not tensor.requires_grad:
+        if not _functorch_active() or not _is_wrapped(tensor):
             return False
-        logits = _unwrapped(logits)
+        tensor = _unwrapped(tensor)
     return True
 
 
 def recording() -> bool:
     """Whether a derivative of what is computed now may be asked for, so that a Function must record it."""
-    return not torch.compiler.is_compiling() and (torch.is_grad_enabled() or transforms_active())
+    return torch.is_grad_enabled() or transforms_active()
 
 
 def without_tangent(value):

@@ -104,3 +104,62 @@ def test_an_error_inside_compiled_code_still_names_the_argument():
     )
     with pytest.raises((ValueError, RuntimeError), match=r"targets: has id 9 at row 1"):
         compiled(torch.randn(2, 9), torch.tensor([1, 9]))
+
+
+def transformed_calls():
+    """Transforms of logp and linear, each a function of logits [4, 300]."""
+    targets, direction = torch.arange(4), torch.ones(4, 300)
+
+    def scalar(x):
+        return sb.logp(x, targets).sum()
+
+    def dual(x):
+        with torch.autograd.forward_ad.dual_level():
+            values = sb.logp(torch.autograd.forward_ad.make_dual(x, direction), targets)
+            return torch.autograd.forward_ad.unpack_dual(values).tangent
+
+    return {
+        "grad": torch.func.grad(scalar),
+        "jvp": lambda x: torch.func.jvp(scalar, (x,), (direction,))[1],
+        "vmap": lambda x: torch.func.vmap(sb.logp)(x, targets),
+        "reverse twice": lambda x: torch.func.vjp(torch.func.grad(scalar), x)[1](direction)[0],
+        "dual": dual,
+        "linear": lambda x: torch.func.jvp(lambda w: sb.linear(x, w), (x,), (direction,))[1],
+    }
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("name", transformed_calls())
+def test_a_transform_inside_compiled_code_raises_and_never_loses_a_derivative(name, fullgraph):
+    function = transformed_calls()[name]
+    logits = torch.randn(4, 300)
+    with pytest.raises(
+        Exception, match=r"samebits: called under a torch.func transform|NotDifferentiableError"
+    ):
+        torch.compile(function, fullgraph=fullgraph, backend="aot_eager")(logits)
+    eager = torch.compiler.disable(function)
+    compiled = torch.compile(lambda x: eager(x * 2) + 0, backend="aot_eager")
+    assert_same_bits(compiled(logits), function(logits * 2) + 0)
+
+
+def test_second_derivatives_of_compiled_code_raise():
+    leaf, targets = torch.randn(4, 300, requires_grad=True), torch.arange(4)
+    compiled = torch.compile(lambda x: sb.logp(x, targets).sum(), fullgraph=True, backend="aot_eager")
+    (gradient,) = torch.autograd.grad(compiled(leaf), leaf, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"double backward"):
+        torch.autograd.grad(gradient.sum(), leaf)
+
+
+def test_gradients_of_a_compiled_linear_layer_are_those_of_eager():
+    hidden, weight, bias = torch.randn(5, 8), torch.randn(40, 8), torch.randn(40)
+    targets = torch.tensor([0, 39, -1, 5, 7])
+
+    def loss(x, w, b):
+        return sb.logp(sb.linear(x, w, b), targets).sum()
+
+    gradients = []
+    for function in (loss, torch.compile(loss, fullgraph=True)):
+        leaves = [v.clone().requires_grad_() for v in (hidden, weight, bias)]
+        gradients.append(torch.autograd.grad(function(*leaves), leaves))
+    for eager, compiled in zip(*gradients, strict=True):
+        assert_same_bits(compiled, eager)
