@@ -67,22 +67,22 @@ def test_one_wrong_digit_is_found_and_named(name):
 
 def test_rows_can_be_made_one_by_one():
     a_case = case()
-    whole = operators.outputs(a_case, torch.arange(a_case.rows))
+    whole = operators.outputs(a_case, inputs.make(a_case, torch.arange(a_case.rows)))
     for row in (0, 17, 199):
-        for name, value in operators.outputs(a_case, torch.tensor([row])).items():
+        for name, value in operators.outputs(a_case, inputs.make(a_case, torch.tensor([row]))).items():
             assert bits.differing_rows(value, whole[name][row : row + 1]) == 0, name
 
 
 def test_the_inputs_hold_every_kind_of_row():
     a_case = case("float16", rows=2000)
-    logits = inputs.logits(a_case, torch.arange(2000)).double()
+    batch = inputs.make(a_case, torch.arange(2000))
+    logits = batch.logits.double()
     finite = logits.isfinite()
     assert logits.isnan().any() and (logits == torch.inf).any() and (logits == -torch.inf).all(1).any()
     assert (logits.amax(1) == logits.amin(1))[finite.all(1)].any()
     assert ((logits != 0) & (logits.abs() < 2**-14)).any()  # subnormal
-    targets = inputs.targets(a_case, torch.arange(2000))
-    assert {-100, 300} < set(targets.tolist())
-    plain = inputs.logits(case(adversarial=False), torch.arange(200)).double()
+    assert {-100, 300} < set(batch.targets.tolist())
+    plain = inputs.make(case(adversarial=False), torch.arange(200)).logits.double()
     assert 4.2 < plain.std() < 5.0  # 4 times 1.155
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from . import operators
+from . import inputs, operators
 from .inputs import Case
 
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -51,7 +51,7 @@ def _hex(tensor: torch.Tensor) -> str:
 def sample(case: Case, rows: list[int], device: str) -> list[dict[str, str]]:
     """The recorded form of a few rows, computed on `device`: short outputs in hex, of long ones a SHA-256 and
     the first, middle and last columns."""
-    results = operators.outputs(case, torch.tensor(rows, device=device))
+    results = operators.outputs(case, inputs.make(case, torch.tensor(rows, device=device)))
     results = {name: _one_nan(name, value.cpu()) for name, value in results.items()}
     records = []
     for at, row in enumerate(rows):
@@ -72,8 +72,9 @@ def record(case: Case, device: str) -> dict[str, Any]:
     differing: dict[str, int] = {}
     digests: dict[str, Any] = {}
     for rows in chunks(case, device):
-        on_gpu = operators.outputs(case, rows)
-        on_cpu = operators.outputs(case, rows.cpu())
+        batch = inputs.make(case, rows)  # on the GPU: making them takes longer than all the rest on a CPU
+        on_gpu = operators.outputs(case, batch)
+        on_cpu = operators.outputs(case, batch.cpu())
         for name, value in on_gpu.items():
             value, expected = _one_nan(name, value.cpu()), _one_nan(name, on_cpu[name])
             differing[name] = differing.get(name, 0) + differing_rows(value, expected)

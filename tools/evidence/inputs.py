@@ -4,7 +4,7 @@ Element (row, column) of a case is a hash of (seed, row, column), so rows can be
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -38,6 +38,20 @@ class Case:
         """The dtype of the results."""
         wide = self.dtype == "float64" or self.options.get("precision") == "fp64"
         return torch.float64 if wide else torch.float32
+
+
+class Batch(NamedTuple):
+    """The inputs of some rows of a case."""
+
+    logits: torch.Tensor  # [rows, vocab]
+    targets: torch.Tensor  # [rows]
+    upstreams: tuple[torch.Tensor, ...]  # of logp, lse and entropy, [rows] each
+    direction: torch.Tensor  # in the logits, for derivatives of higher order
+
+    def cpu(self) -> "Batch":
+        """The same on the CPU."""
+        return Batch(self.logits.cpu(), self.targets.cpu(), tuple(u.cpu() for u in self.upstreams),
+                     self.direction.cpu())  # fmt: skip
 
 
 def _shift_right(value: torch.Tensor, by: int) -> torch.Tensor:
@@ -87,8 +101,7 @@ def _families(case: Case, x: torch.Tensor, bits: torch.Tensor, rows: torch.Tenso
     return x
 
 
-def logits(case: Case, rows: torch.Tensor) -> torch.Tensor:
-    """``[len(rows), vocab]`` on the device of `rows` (int64 row numbers)."""
+def _logits(case: Case, rows: torch.Tensor) -> torch.Tensor:
     columns = torch.arange(case.vocab, device=rows.device)
     bits = hashed(case.seed, "logits", rows[:, None], columns[None, :])
     wide = torch.float64 if case.dtype == "float64" else torch.float32
@@ -96,7 +109,7 @@ def logits(case: Case, rows: torch.Tensor) -> torch.Tensor:
     return (_families(case, x, bits, rows) if case.adversarial else x * 4).to(case.torch_dtype)
 
 
-def targets(case: Case, rows: torch.Tensor) -> torch.Tensor:
+def _targets(case: Case, rows: torch.Tensor) -> torch.Tensor:
     """Ids; one row in sixteen has one outside the vocabulary."""
     bits = hashed(case.seed, "targets", rows, torch.zeros_like(rows))
     ids = _shift_right(bits, 8) % case.vocab
@@ -104,13 +117,17 @@ def targets(case: Case, rows: torch.Tensor) -> torch.Tensor:
     return torch.where(bits & 15 == 0, outside, ids) if case.adversarial else ids
 
 
-def upstream(case: Case, rows: torch.Tensor, name: str) -> torch.Tensor:
-    """Upstream gradient of "logp", "lse" or "entropy"."""
+def _upstream(case: Case, rows: torch.Tensor, name: str) -> torch.Tensor:
     return _normal(hashed(case.seed, name, rows, torch.zeros_like(rows)), case.real)
 
 
-def direction(case: Case, rows: torch.Tensor) -> torch.Tensor:
-    """A direction in the logits, for derivatives of higher order."""
+def _direction(case: Case, rows: torch.Tensor) -> torch.Tensor:
     columns = torch.arange(case.vocab, device=rows.device)
     bits = hashed(case.seed, "direction", rows[:, None], columns[None, :])
     return _normal(bits, torch.float32).to(case.torch_dtype)
+
+
+def make(case: Case, rows: torch.Tensor) -> Batch:
+    """The inputs of the rows numbered (int64), on the device of that tensor."""
+    upstreams = tuple(_upstream(case, rows, name) for name in ("logp", "lse", "entropy"))
+    return Batch(_logits(case, rows), _targets(case, rows), upstreams, _direction(case, rows))

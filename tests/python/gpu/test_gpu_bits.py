@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import samebits as sb
-from evidence import operators
+from evidence import inputs, operators
 from evidence.bits import differing_rows
 from evidence.inputs import Case
 from samebits import _native
@@ -37,9 +37,9 @@ def test_the_cuda_library_is_loaded():
 def test_every_operator_equals_the_cpu(dtype, rows, vocab, options):
     name = str(dtype).removeprefix("torch.")
     case = Case("test", 1000 + rows, rows, vocab, name, True, options)
-    numbers = torch.arange(rows)
-    on_gpu = operators.outputs(case, numbers.to(GPU))
-    for output, expected in operators.outputs(case, numbers).items():
+    batch = inputs.make(case, torch.arange(rows))
+    on_gpu = operators.outputs(case, inputs.make(case, torch.arange(rows, device=GPU)))
+    for output, expected in operators.outputs(case, batch).items():
         value = on_gpu[output].cpu()
         if output == "curvature":  # torch's own arithmetic: any NaN is as good as another
             value, expected = (torch.where(x.isnan(), torch.nan, x) for x in (value, expected))

@@ -133,15 +133,21 @@ def test_nothing_waits_for_the_device(call):
     logits, targets = call
     rows = torch.tensor([1, 2], device=GPU)
     temperature = torch.full((5,), 0.7, device=GPU)
-    sb.logp(logits, targets)
+    buffer = torch.empty(5, device=GPU)
+
+    def calls():
+        gradient_of(logits, targets, rows=rows)
+        sb.logp(logits, targets, temperature=temperature, out=buffer)
+
+    calls()  # loads the kernels, which may wait
+    torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        torch.cuda._sleep(200_000_000)
-        before = torch.cuda.Event()
-        before.record()
-        gradient_of(logits, targets, rows=rows)
-        sb.logp(logits, targets, temperature=temperature, out=torch.empty(5, device=GPU))
-        assert not before.query(), "the calls waited for the device"
+        torch.cuda._sleep(2_000_000_000)  # about a second
+        asleep = torch.cuda.Event()
+        asleep.record()
+        calls()
+        assert not asleep.query(), "the calls waited for the device"
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
