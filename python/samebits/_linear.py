@@ -8,20 +8,8 @@ import torch
 from torch import Tensor
 
 from . import _checks, _torch_private
-from ._errors import NotDifferentiableError, raise_clearly
+from ._errors import raise_clearly
 from ._product import product
-
-
-def refuse_gradients(function: str, names: tuple[str, ...], *operands) -> None:
-    """Raise when a derivative of the result could be asked for: never a silent detach."""
-    if not torch.is_grad_enabled() and not _torch_private.tangents_active():
-        return
-    for argument, value in zip(names, operands, strict=True):
-        if isinstance(value, Tensor) and (value.requires_grad or _torch_private.tangents_active()):
-            raise NotDifferentiableError(
-                f"{function}: {argument} requires grad, and gradients of {function} come with the feature "
-                f'"the fused LM head"; until then call it under torch.no_grad() or pass {argument}.detach()'
-            )
 
 
 def check_contract(contract) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypedDict, overload
 import torch
 from torch import Tensor
 
-from . import _checks
+from . import _checks, _torch_private
 from ._errors import NotDifferentiableError, raise_clearly
-from ._linear import check_contract, refuse_gradients
+from ._linear import check_contract
 from ._logp import (
     LogpEntropy,
     LogpLse,
@@ -183,7 +183,7 @@ def linear_logp(
     number, row_temperature = split_temperature(temperature, targets)
     _checks.row_lists(row_temperature, rows, hidden, "hidden")
     operands = (hidden, weight) if bias is None else (hidden, weight, bias)
-    refuse_gradients("linear_logp", ("hidden", "weight", "bias")[: len(operands)], *operands)
+    _refuse_gradients(("hidden", "weight", "bias")[: len(operands)], *operands)
     if out is not None:
         check_logp_out(out, hidden, targets, row_temperature, rows, precision)
         for argument, value in (("weight", weight), ("bias", bias)):
@@ -197,6 +197,19 @@ def linear_logp(
         raise_clearly(error, _check_linear_logp, hidden, weight, targets, bias)
     values = logp if out is None else write_out(out, logp, rows)
     return pack(values, lse, entropy, return_lse, return_entropy)
+
+
+def _refuse_gradients(names: tuple[str, ...], *operands) -> None:
+    """Raise when a derivative of the result could be asked for: never a silent detach."""
+    if not torch.is_grad_enabled() and not _torch_private.tangents_active():
+        return
+    for argument, value in zip(names, operands, strict=True):
+        if isinstance(value, Tensor) and (value.requires_grad or _torch_private.tangents_active()):
+            raise NotDifferentiableError(
+                f"linear_logp: {argument} requires grad, and gradients of linear_logp come with the feature "
+                f'"the fused LM head"; until then call it under torch.no_grad(), pass {argument}.detach(), '
+                "or use logp(linear(hidden, weight, bias), targets)"
+            )
 
 
 def _check_linear_logp(hidden, weight, targets, bias) -> None:
