@@ -167,7 +167,7 @@ void bench(std::int64_t rows, std::int64_t vocab, DType dtype, FILE* json, bool&
     return static_cast<unsigned>((vectors + 512 * per_thread - 1) / (512 * per_thread));
   };
   const double read = static_cast<double>(bytes);
-  const std::vector<Contestant> all = {
+  std::vector<Contestant> all = {
       {"read", read,
        [&](cudaStream_t s) {
          pure_read<<<ctas(kReadUnroll), 512, 0, s>>>(static_cast<const uint4*>(x.data), vectors,
@@ -188,6 +188,11 @@ void bench(std::int64_t rows, std::int64_t vocab, DType dtype, FILE* json, bool&
       {"backward_entropy", 2 * read,
        [&](cudaStream_t s) { logp_backward(logits, targets, {}, stats, g_entropy, grad, context(s)); }},
   };
+  if (bytes >= std::int64_t{1} << 28)
+    all.push_back({"memcpy", 2 * read, [&](cudaStream_t s) {
+                     check(cudaMemcpyAsync(dx.data, x.data, static_cast<std::size_t>(bytes),
+                                           cudaMemcpyDeviceToDevice, s));
+                   }});
   const std::vector<double> times = time_all(all, 11, bytes < (std::int64_t{1} << 28) ? 50 : 1);
   std::printf("%6lld x %-7lld %-9s", static_cast<long long>(rows), static_cast<long long>(vocab),
               std::string(dtype_name(dtype)).c_str());
@@ -222,12 +227,11 @@ int main(int argc, char** argv) {
   std::fprintf(json, "[");
   bool first_line = true;
   try {
-    for (const auto& [rows, vocab] : {std::pair<std::int64_t, std::int64_t>{4096, 131072},
-                                      {8192, 151936},
-                                      {64, 131072},
-                                      {8, 131072},
-                                      {1, 131072},
-                                      {512, 131072}})
+    // A second argument takes only the first shapes.
+    std::vector<std::pair<std::int64_t, std::int64_t>> shapes = {
+        {4096, 131072}, {8192, 151936}, {512, 131072}, {64, 131072}, {8, 131072}, {1, 131072}};
+    if (argc > 2) shapes.resize(std::min<std::size_t>(shapes.size(), std::strtoul(argv[2], nullptr, 10)));
+    for (const auto& [rows, vocab] : shapes)
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
         bench(rows, vocab, dtype, json, first_line);
   } catch (const std::exception& error) {

@@ -43,6 +43,11 @@ struct HalfBlock {
   }
 };
 
+template <class T>
+__device__ __forceinline__ T minus_infinity() {
+  return order::round_to<T>(-order::infinity<float>());
+}
+
 struct Extremes {
   float max;  // NaN if any column is
   float min;  // of the columns that are no NaN

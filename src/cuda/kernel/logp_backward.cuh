@@ -124,73 +124,100 @@ struct Vector {
   }
 };
 
-// Rows aligned to 16 bytes under row.v1: kVectors vectors per thread, read by all warps but the
-// first before the row's constants are known.
+// Rows aligned to 16 bytes under row.v1. A CTA walks over its part of a row, kVectors vectors per thread at a time, and
+// reads the next ones before it computes on the present ones.
 inline constexpr int kVectors = 4;
 template <class T>
-inline constexpr int kTileColumns = kGradientThreads * kVectors * Vector<T>::kCount;
+inline constexpr int kStepColumns = kGradientThreads * kVectors * Vector<T>::kCount;
+
+template <class T>
+struct Vectors {
+  static constexpr int kCount = Vector<T>::kCount, kStride = kGradientThreads * kCount;
+  Vector<T> at[kVectors];
+
+  // `row` points at this thread's first column, which is `column`; vectors end at `end`.
+  __device__ __forceinline__ void load(const char* row, int column, int end) {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v)
+      if (column + v * kStride < end) at[v].load(row + v * kStride * static_cast<int>(sizeof(T)));
+  }
+  __device__ __forceinline__ void store(char* row, int column, int end) const {
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v)
+      if (column + v * kStride < end) at[v].store(row + v * kStride * static_cast<int>(sizeof(T)));
+  }
+};
+
+// The gradient of columns that are not the target, in place of their logits.
+template <class T, bool entropy>
+__device__ __forceinline__ void gradient_of(Vectors<T>& vectors, const order::GradientRow<order::RowV1>& g) {
+#pragma unroll
+  for (Vector<T>& vector : vectors.at) {
+    float value[Vector<T>::kCount];
+#pragma unroll
+    for (int i = 0; i < Vector<T>::kCount; ++i) {
+      const float d = vector.get(i) * g.inverse_temperature - g.max;
+      const float p = order::exp_of_number(d) * g.scale;
+      const float k = entropy ? order::fma(g.slope, d, g.offset) : g.offset;
+      value[i] = d < order::RowV1::kCut ? 0.0f : (k * p) * g.inverse_temperature;
+    }
+    vector.set(value);
+  }
+}
 
 template <class T, bool entropy>
 __global__ void __launch_bounds__(kGradientThreads, 3)
     logp_backward_tile(const __grid_constant__ core::LogpProblem problem, const ColumnSplit split) {
   using Row = order::RowV1;
-  constexpr int kCount = Vector<T>::kCount;
+  constexpr int kCount = Vector<T>::kCount, kStep = kStepColumns<T>;
   __shared__ GradientShared<Row> shared;
   const std::int64_t row = split.first_row + blockIdx.x / split.parts;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x % split.parts) * split.part_columns;
-  const char* x = row_bytes(problem.logits, row);
-  char* dx = row_bytes(problem.grad_logits, row);
-  const auto column_of = [&](int v) { return first + (v * kGradientThreads + threadIdx.x) * kCount; };
+  const int first = static_cast<int>(blockIdx.x % split.parts) * split.part_columns;
+  const int last = static_cast<int>(min(std::int64_t{first} + split.part_columns, problem.columns));
+  // Whole vectors of true columns; those of another part begin at `last`.
+  const int end = min(last, static_cast<int>(problem.vocab) / kCount * kCount);
+  const int column = first + static_cast<int>(threadIdx.x) * kCount;
+  const char* x = row_bytes(problem.logits, row) + static_cast<std::int64_t>(column) * sizeof(T);
+  char* dx = row_bytes(problem.grad_logits, row) + static_cast<std::int64_t>(column) * sizeof(T);
 
   if (threadIdx.x == 0) prepare_gradient<Row>(problem, row, shared);
-  // Rows that take no part are not read.
-  const bool live = problem.kind(row, problem.target(row)) == core::RowKind::kLive;
-  Vector<T> vectors[kVectors];
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v)
-    if (live && column_of(v) + kCount <= problem.vocab) vectors[v].load(x + column_of(v) * sizeof(T));
+  Vectors<T> next;
+  next.load(x, column, end);
   __syncthreads();
 
-  const order::GradientRow<Row> g = shared.row;
   const RowForm form = shared.form;
-  const std::int64_t target = shared.target;
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const std::int64_t column = column_of(v);
-    if (form == RowForm::kLive && column + kCount <= problem.vocab) {
-      float value[kCount];
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        const float d = vectors[v].get(i) * g.inverse_temperature - g.max;
-        const float p = order::exp_of_number(d) * g.scale;
-        const float k = entropy ? order::fma(g.slope, d, g.offset) : g.offset;
-        value[i] = d < Row::kCut ? 0.0f : (k * p) * g.inverse_temperature;
-      }
-      if (target >= column && target < column + kCount) {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i)
-          if (target == column + i) value[i] = shared.target_value;
-      }
-      vectors[v].set(value);
-      vectors[v].store(dx + column * sizeof(T));
-    } else if (column + kCount <= problem.columns &&
-               (column + kCount <= problem.vocab || column >= problem.vocab)) {
-      float value[kCount];
-      const bool nan = form == RowForm::kNan && column < problem.vocab;
-#pragma unroll
-      for (float& element : value) element = nan ? order::canonical_nan<float>() : 0.0f;
-      vectors[v].set(value);
-      vectors[v].store(dx + column * sizeof(T));
-    } else {
-      for (std::int64_t i = column; i < min(column + kCount, problem.columns); ++i) {
-        float value = 0;
-        if (i < problem.vocab && form != RowForm::kZero)
-          value = form == RowForm::kNan ? order::canonical_nan<float>()
-                                        : gradient_at<Row>(shared, i, load_logit<float>(x, problem.dtype, i));
-        store_rounded(dx, problem.dtype, i, value);
-      }
+  if (form == RowForm::kLive) {
+    const order::GradientRow<Row> g = shared.row;
+    for (int at = column; at < end; at += kStep, x += kStep * sizeof(T), dx += kStep * sizeof(T)) {
+      Vectors<T> present = next;
+      if (at + kStep < end) next.load(x + kStep * sizeof(T), at + kStep, end);
+      gradient_of<T, entropy>(present, g);
+      present.store(dx, at, end);
     }
+  } else {
+    Vectors<T> constant;
+    float value[kCount];
+#pragma unroll
+    for (float& element : value) element = form == RowForm::kNan ? order::canonical_nan<float>() : 0.0f;
+#pragma unroll
+    for (Vector<T>& vector : constant.at) vector.set(value);
+    for (int at = column; at < end; at += kStep, dx += kStep * sizeof(T)) constant.store(dx, at, end);
   }
+
+  // Columns after the last whole vector, and padding.
+  char* row_dx = row_bytes(problem.grad_logits, row);
+  for (int i = max(end, first) + static_cast<int>(threadIdx.x); i < last; i += kGradientThreads) {
+    float value = 0;
+    if (i < problem.vocab && form != RowForm::kZero)
+      value = form == RowForm::kNan
+                  ? order::canonical_nan<float>()
+                  : gradient_at<Row>(shared, i,
+                                     load_logit<float>(row_bytes(problem.logits, row), problem.dtype, i));
+    store_rounded(row_dx, problem.dtype, i, value);
+  }
+  if (form != RowForm::kLive || shared.target < first || shared.target >= end) return;
+  __syncthreads();  // the target's column was written like the others
+  if (threadIdx.x == 0) store_rounded(row_dx, problem.dtype, shared.target, shared.target_value);
 }
 
 }  // namespace samebits::cuda

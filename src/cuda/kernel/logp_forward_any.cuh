@@ -14,6 +14,20 @@ struct RowSplit {
   int part_blocks;
 };
 
+// The CTA's part of that; its statistics are not placed yet.
+template <class Row>
+__device__ Part<Row> part_of(const core::LogpProblem& problem, const RowSplit& split) {
+  Part<Row> part;
+  part.slot = blockIdx.x / split.parts;
+  part.row = split.first_row + part.slot;
+  part.index = static_cast<int>(blockIdx.x % split.parts);
+  part.parts = split.parts;
+  part.blocks = static_cast<int>(order::block_count(problem.vocab));
+  part.first = part.index * split.part_blocks;
+  part.count = max(min(split.part_blocks, part.blocks - part.first), 0);
+  return part;
+}
+
 // Lane l of the warp holds the columns l, l + 32, l + 64, l + 96 of the block: lane 8q + c of the contract is l.
 template <class Real>
 __device__ __forceinline__ Real combine_lanes(Real lane) {
@@ -31,25 +45,25 @@ __global__ void __launch_bounds__(32 * kAnyWarps)
   using Real = typename Row::Real;
   extern __shared__ char dynamic[];
   __shared__ FinishShared<Row> shared;
-  const std::int64_t slot = blockIdx.x / split.parts, row = split.first_row + slot;
-  const int part = blockIdx.x % split.parts, lane = threadIdx.x % 32;
+  Part<Row> part = part_of<Row>(problem, split);
+  part.stats = BlockStats<Real>::at(dynamic, split.part_blocks, problem.wants_entropy());
+  const BlockStats<Real>& stats = part.stats;
+  const std::int64_t row = part.row;
+  const int lane = threadIdx.x % 32;
   const std::int64_t id = problem.target(row);
   const core::RowKind kind = problem.kind(row, id);
   if (kind != core::RowKind::kLive) {
-    if (part == 0 && threadIdx.x == 0) write_other_row<Row>(problem, row, kind);
+    if (part.index == 0 && threadIdx.x == 0) write_other_row<Row>(problem, row, kind);
     return;
   }
 
   const char* x = row_bytes(problem.logits, row);
   const Real it = inverse_temperature<Row>(problem, row);
-  const int blocks = static_cast<int>(order::block_count(problem.vocab));
-  const int first = part * split.part_blocks, count = min(split.part_blocks, blocks - first);
-  const auto stats = BlockStats<Real>::at(dynamic, split.part_blocks, problem.wants_entropy());
   const Real inf = order::infinity<Real>();
-  for (int b = threadIdx.x / 32; b < count; b += kAnyWarps) {
+  for (int b = threadIdx.x / 32; b < part.count; b += kAnyWarps) {
     Real z[4];
-    load_logits<4, 32>(z, x, problem.dtype, std::int64_t(first + b) * order::kBlock + lane, problem.vocab,
-                       -inf);
+    load_logits<4, 32>(z, x, problem.dtype, std::int64_t(part.first + b) * order::kBlock + lane,
+                       problem.vocab, -inf);
     Real m = -inf;
 #pragma unroll
     for (Real& value : z) {
@@ -74,7 +88,7 @@ __global__ void __launch_bounds__(32 * kAnyWarps)
     }
   }
   const Real z_target = load_logit<Real>(x, problem.dtype, id) * it;
-  finish_part<Row>(problem, row, slot, split.parts, stats, first, count, blocks, z_target, scratch, shared);
+  finish_part<Row>(problem, part, z_target, scratch, shared);
 }
 
 }  // namespace samebits::cuda

@@ -10,78 +10,86 @@
 
 namespace samebits::cuda {
 
-inline constexpr int kTileWarps = 4;
-
+// Warps of a CTA: 4 or 8.
+inline constexpr int kTileWarps = 4, kMostTileWarps = 8;
+// Warps that share a multiprocessor's registers.
 template <class T>
-__device__ __forceinline__ T minus_infinity() {
-  return order::round_to<T>(-order::infinity<float>());
+inline constexpr int kResidentWarps = sizeof(T) == 4 ? 16 : 24;
+
+// Statistics of the 16 blocks of the tile at `tile`: in lanes below 16 m_b and s_b, u_b.
+template <class T, bool scaled, bool entropy>
+__device__ __forceinline__ BlockSums tile_sums(const HalfBlock<T>& half, float it, float m, float min,
+                                               bool second_half) {
+  const float lowest = (scaled ? min * it : min) - m;
+  BlockSums sums;
+  if (__any_sync(kWarp, lowest < order::RowV1::kCut))
+    sums = block_sums<T, scaled, entropy, true>(half, it, m, second_half);
+  else
+    sums = block_sums<T, scaled, entropy, false>(half, it, m, second_half);
+  const bool empty = m == -order::infinity<float>();
+  return {empty ? 0.0f : sums.s, empty ? 0.0f : sums.u};
 }
 
 template <class T, bool scaled, bool entropy>
-__global__ void __launch_bounds__(32 * kTileWarps, sizeof(T) == 4 ? 4 : 6)
+__global__ void __launch_bounds__(32 * kMostTileWarps, kResidentWarps<T> / kMostTileWarps)
     logp_forward_tile(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
                       const PartScratch scratch) {
   using Row = order::RowV1;
   using Tiles = Tile<T>;
   extern __shared__ __align__(16) char dynamic[];
   __shared__ FinishShared<Row> shared;
-  const std::int64_t slot = blockIdx.x / split.parts, row = split.first_row + slot;
-  const int part = blockIdx.x % split.parts, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t id = problem.target(row);
-  const core::RowKind kind = problem.kind(row, id);
+  Part<Row> part = part_of<Row>(problem, split);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+
+  // Columns of the part; the last tile may hold fewer than 16 blocks, and its last block fewer than 128 columns.
+  const int columns = static_cast<int>(min(std::int64_t{part.count} * order::kBlock,
+                                           problem.vocab - std::int64_t{part.first} * order::kBlock));
+  const int tiles = (part.count + Tiles::kBlocks - 1) / Tiles::kBlocks;
+  const int whole = columns / (Tiles::kBlocks * order::kBlock);
+  const char* x = row_bytes(problem.logits, part.row);
+  const std::int64_t skipped = std::int64_t{part.first} * Tiles::kBlockBytes + warp * Tiles::kBytes;
+  char* mine = dynamic + warp * Tiles::kSharedBytes;
+  TileCopy<T> copy(mine, x + skipped, problem.vocab * static_cast<std::int64_t>(sizeof(T)) - skipped,
+                   warps * Tiles::kBytes, lane);
+  // Where rows are few the first tile does not wait for the target's id.
+  const bool early = part.parts > 1 && warp < tiles;
+  if (early) copy.start(warp < whole);
+  const std::int64_t id = problem.target(part.row);
+  const core::RowKind kind = problem.kind(part.row, id);
   if (kind != core::RowKind::kLive) {
-    if (part == 0 && threadIdx.x == 0) write_other_row<Row>(problem, row, kind);
+    if (part.index == 0 && threadIdx.x == 0) write_other_row<Row>(problem, part.row, kind);
+    copy_wait();
     return;
   }
+  if (!early && warp < tiles) copy.start(warp < whole);
 
-  const int blocks = static_cast<int>(order::block_count(problem.vocab));
-  const int first = part * split.part_blocks, count = min(split.part_blocks, blocks - first);
-  const int tiles = (count + Tiles::kBlocks - 1) / Tiles::kBlocks;
-  const char* x = row_bytes(problem.logits, row);
-  const std::int64_t row_size = problem.vocab * static_cast<std::int64_t>(sizeof(T));
-  const std::int64_t part_offset = static_cast<std::int64_t>(first) * Tiles::kBlockBytes;
-  char* mine = dynamic + warp * Tiles::kSharedBytes;
-  const auto start = [&](int tile) {
-    Tiles::start(mine, x, part_offset + static_cast<std::int64_t>(tile) * Tiles::kBytes, row_size, lane);
-  };
-  if (warp < tiles) start(warp);
-
-  const float it = inverse_temperature<Row>(problem, row);
+  const float it = inverse_temperature<Row>(problem, part.row);
   const float z_target = threadIdx.x == 0 ? load_logit<float>(x, problem.dtype, id) * it : 0.0f;
-  const auto stats =
-      BlockStats<float>::at(dynamic + kTileWarps * Tiles::kSharedBytes, split.part_blocks, entropy);
+  part.stats = BlockStats<float>::at(dynamic + warps * Tiles::kSharedBytes, split.part_blocks, entropy);
   const bool second_half = lane >= 16;
-  for (int tile = warp; tile < tiles; tile += kTileWarps) {
+  const char* const my_block = mine + lane % 16 * Tiles::kPitch;
+  for (int tile = warp; tile < tiles; tile += warps) {
     copy_wait();
     __syncwarp();
-    const std::int64_t columns =
-        problem.vocab - (std::int64_t(first) + tile * Tiles::kBlocks) * order::kBlock;
-    if (columns < Tiles::kBlocks * order::kBlock) {
-      Tiles::fill_missing(mine, static_cast<int>(columns), minus_infinity<T>(), lane);
+    if (tile >= whole && columns % order::kBlock != 0) {
+      fill_missing(mine, columns - tile * Tiles::kBlocks * order::kBlock, minus_infinity<T>(), lane);
       __syncwarp();
     }
     HalfBlock<T> half;
-    half.load(mine + lane % 16 * Tiles::kPitch, lane / 16);
+    half.load(my_block, lane / 16);
     __syncwarp();
-    if (tile + kTileWarps < tiles) start(tile + kTileWarps);
+    if (tile + warps < tiles) copy.start(tile + warps < whole);
 
     const Extremes extreme = extremes(half);
     const float m = scaled ? extreme.max * it : extreme.max;
-    const float lowest = (scaled ? extreme.min * it : extreme.min) - m;
-    BlockSums sums;
-    if (__any_sync(kWarp, lowest < Row::kCut))
-      sums = block_sums<T, scaled, entropy, true>(half, it, m, second_half);
-    else
-      sums = block_sums<T, scaled, entropy, false>(half, it, m, second_half);
-    const int b = tile * Tiles::kBlocks + lane;
-    if (!second_half && b < count) {
-      const bool empty = m == -order::infinity<float>();
-      stats.m[b] = m;
-      stats.s[b] = empty ? 0.0f : sums.s;
-      if constexpr (entropy) stats.u[b] = empty ? 0.0f : sums.u;
+    const BlockSums sums = tile_sums<T, scaled, entropy>(half, it, m, extreme.min, second_half);
+    const int b = tile * Tiles::kBlocks + lane % 16;
+    if (b < part.count) {
+      (second_half ? part.stats.s : part.stats.m)[b] = second_half ? sums.s : m;
+      if (entropy && second_half) part.stats.u[b] = sums.u;
     }
   }
-  finish_part<Row>(problem, row, slot, split.parts, stats, first, count, blocks, z_target, scratch, shared);
+  finish_part<Row>(problem, part, z_target, scratch, shared);
 }
 
 }  // namespace samebits::cuda

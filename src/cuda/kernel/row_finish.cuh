@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/logp_problem.h"
+#include "cuda/prim/cluster.cuh"
 #include "cuda/prim/load.cuh"
 #include "cuda/prim/reduce.cuh"
 #include "order/row.h"
@@ -22,11 +23,21 @@ struct BlockStats {
   }
 };
 
+// Most CTAs of a cluster, and most warps of a CTA.
+inline constexpr int kMaxCluster = 8, kMaxWarps = 8;
+
 template <class Row>
 struct FinishShared {
-  typename Row::Real max[8];
-  typename Row::Fixed sum[8];
+  typename Row::Real max[kMaxWarps];
+  typename Row::Fixed sum[kMaxWarps];
+  typename Row::Real part_max;                // of this CTA's blocks
+  typename Row::Fixed parts[2][kMaxCluster];  // in CTA 0 of a cluster: S and U of every CTA
   bool last;
+};
+
+template <class Row>
+struct RowSums {
+  typename Row::Fixed sum, entropy_sum;
 };
 
 template <class Row>
@@ -74,68 +85,117 @@ __device__ void write_other_row(const core::LogpProblem& problem, std::int64_t r
                  zero ? order::RowResult<Row>{Real(0), -inf, Real(0)} : order::RowResult<Row>{nan, nan, nan});
 }
 
-// Called by a whole CTA of at most 8 warps once the statistics of all blocks of the row are visible to it.
-template <class Row>
-__device__ void finish_row(const core::LogpProblem& problem, std::int64_t row,
-                           const BlockStats<typename Row::Real>& from, int blocks,
-                           typename Row::Real z_target, FinishShared<Row>& shared) {
-  using Real = typename Row::Real;
-  using Fixed = typename Row::Fixed;
-  Real max = -order::infinity<Real>();
-  for (int b = threadIdx.x; b < blocks; b += blockDim.x) max = max_nan(max, from.m[b]);
-  max = cta_reduce<MaxNan<Real>>(max, shared.max);
-  if (max == Real(0)) max = Real(0);  // -0 is stored as +0
+// The three steps below are taken by a whole CTA.
 
-  Fixed sum = 0, entropy_sum = 0;
-  const bool finite = order::classify(max) == order::RowClass::kFinite;
-  if (finite) {
-    for (int b = threadIdx.x; b < blocks; b += blockDim.x) {
-      sum += order::block_to_sum<Row>(from.m[b], from.s[b], max);
-      if (from.u != nullptr)
-        entropy_sum += order::block_to_entropy_sum<Row>(from.m[b], from.s[b], from.u[b], max);
-    }
-    sum = cta_reduce<Add<Fixed>>(sum, shared.sum);
-    if (from.u != nullptr) entropy_sum = cta_reduce<Add<Fixed>>(entropy_sum, shared.sum);
+// Maximum of `count` blocks.
+template <class Row>
+__device__ typename Row::Real max_of(const BlockStats<typename Row::Real>& from, int count,
+                                     FinishShared<Row>& shared) {
+  using Real = typename Row::Real;
+  Real max = -order::infinity<Real>();
+  for (int b = threadIdx.x; b < count; b += blockDim.x) max = max_nan(max, from.m[b]);
+  return cta_reduce<MaxNan<Real>>(max, shared.max);
+}
+
+// What `count` blocks add to S and U, given M; 0 in rows that are not finite.
+template <class Row>
+__device__ RowSums<Row> sums_of(const BlockStats<typename Row::Real>& from, int count, typename Row::Real max,
+                                FinishShared<Row>& shared) {
+  using Fixed = typename Row::Fixed;
+  RowSums<Row> sums{0, 0};
+  if (order::classify(max) != order::RowClass::kFinite) return sums;
+  for (int b = threadIdx.x; b < count; b += blockDim.x) {
+    sums.sum += order::block_to_sum<Row>(from.m[b], from.s[b], max);
+    if (from.u != nullptr)
+      sums.entropy_sum += order::block_to_entropy_sum<Row>(from.m[b], from.s[b], from.u[b], max);
   }
-  if (threadIdx.x != 0) return;
-  const order::RowStats<Row> stats{order::is_nan(max) ? order::canonical_nan<Real>() : max, sum, entropy_sum};
+  sums.sum = cta_reduce<Add<Fixed>>(sums.sum, shared.sum);
+  if (from.u != nullptr) sums.entropy_sum = cta_reduce<Add<Fixed>>(sums.entropy_sum, shared.sum);
+  return sums;
+}
+
+// The row's outputs, by one thread.
+template <class Row>
+__device__ void write_live_row(const core::LogpProblem& problem, std::int64_t row, typename Row::Real max,
+                               const RowSums<Row>& sums, typename Row::Real z_target) {
+  using Real = typename Row::Real;
+  if (max == Real(0)) max = Real(0);  // -0 is stored as +0
+  if (order::is_nan(max)) max = order::canonical_nan<Real>();
+  const order::RowStats<Row> stats{max, sums.sum, sums.entropy_sum};
   write_row<Row>(problem, row, stats, order::finish_row<Row>(stats, z_target));
 }
 
-// Where the parts of a row that several CTAs share meet: global memory for the statistics of `rows` rows and a
-// counter of finished parts for each, zero at the start.
+// How the CTAs of a row meet when it has several: in a cluster, or in global memory, with the statistics of each row of
+// the launch and a counter of its finished parts, zero at the start.
 struct PartScratch {
-  void* stats = nullptr;
+  void* stats = nullptr;  // null: a cluster
   unsigned* finished = nullptr;
 };
 
-// The end of a CTA that holds in `mine` the statistics of the blocks [first, first + count) of its row. With one part
-// it finishes the row; otherwise the last of the row's CTAs to get here does. `slot` is the row within the scratch.
 template <class Row>
-__device__ void finish_part(const core::LogpProblem& problem, std::int64_t row, std::int64_t slot, int parts,
-                            const BlockStats<typename Row::Real>& mine, int first, int count, int blocks,
+struct Part {
+  std::int64_t row, slot;  // of the problem, and of the scratch
+  int index, parts;
+  int first, count, blocks;  // this part's blocks, and those of the row
+  BlockStats<typename Row::Real> stats;
+};
+
+template <class Row>
+__device__ void finish_in_cluster(const core::LogpProblem& problem, const Part<Row>& part,
+                                  typename Row::Real z_target, FinishShared<Row>& shared) {
+  typename Row::Real max = max_of<Row>(part.stats, part.count, shared);
+  if (threadIdx.x == 0) shared.part_max = max;
+  cluster_sync();
+  for (int i = 0; i < part.parts; ++i) max = max_nan(max, *of_cta(&shared.part_max, i));
+  RowSums<Row> sums = sums_of<Row>(part.stats, part.count, max, shared);
+  if (threadIdx.x == 0) {
+    FinishShared<Row>* first = of_cta(&shared, 0);
+    first->parts[0][part.index] = sums.sum;
+    first->parts[1][part.index] = sums.entropy_sum;
+  }
+  cluster_sync();
+  if (part.index != 0 || threadIdx.x != 0) return;
+  sums = {0, 0};
+  for (int i = 0; i < part.parts; ++i) {
+    sums.sum += shared.parts[0][i];
+    sums.entropy_sum += shared.parts[1][i];
+  }
+  write_live_row<Row>(problem, part.row, max, sums, z_target);
+}
+
+// The end of a CTA, with the statistics of its part in place. With one part it finishes the row; in global memory the
+// last of the row's CTAs to get here does.
+template <class Row>
+__device__ void finish_part(const core::LogpProblem& problem, const Part<Row>& part,
                             typename Row::Real z_target, const PartScratch& scratch,
                             FinishShared<Row>& shared) {
   using Real = typename Row::Real;
   __syncthreads();
-  if (parts == 1) return finish_row<Row>(problem, row, mine, blocks, z_target, shared);
+  if (part.parts > 1 && scratch.stats == nullptr)
+    return finish_in_cluster<Row>(problem, part, z_target, shared);
 
-  const bool entropy = mine.u != nullptr;
-  const auto all = BlockStats<Real>::at(
-      static_cast<char*>(scratch.stats) + slot * BlockStats<Real>::bytes(blocks, entropy), blocks, entropy);
-  for (int b = threadIdx.x; b < count; b += blockDim.x) {
-    all.m[first + b] = mine.m[b];
-    all.s[first + b] = mine.s[b];
-    if (entropy) all.u[first + b] = mine.u[b];
+  BlockStats<Real> all = part.stats;
+  if (part.parts > 1) {
+    const bool entropy = all.u != nullptr;
+    all = BlockStats<Real>::at(
+        static_cast<char*>(scratch.stats) + part.slot * BlockStats<Real>::bytes(part.blocks, entropy),
+        part.blocks, entropy);
+    for (int b = threadIdx.x; b < part.count; b += blockDim.x) {
+      all.m[part.first + b] = part.stats.m[b];
+      all.s[part.first + b] = part.stats.s[b];
+      if (entropy) all.u[part.first + b] = part.stats.u[b];
+    }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+      shared.last = atomicAdd(&scratch.finished[part.slot], 1u) == static_cast<unsigned>(part.parts - 1);
+    __syncthreads();
+    if (!shared.last) return;
+    __threadfence();
   }
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0)
-    shared.last = atomicAdd(&scratch.finished[slot], 1u) == static_cast<unsigned>(parts - 1);
-  __syncthreads();
-  if (!shared.last) return;
-  __threadfence();
-  finish_row<Row>(problem, row, all, blocks, z_target, shared);
+  const Real max = max_of<Row>(all, part.blocks, shared);
+  const RowSums<Row> sums = sums_of<Row>(all, part.blocks, max, shared);
+  if (threadIdx.x == 0) write_live_row<Row>(problem, part.row, max, sums, z_target);
 }
 
 }  // namespace samebits::cuda

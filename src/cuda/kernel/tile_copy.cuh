@@ -16,36 +16,56 @@ struct Tile {
   static constexpr int kPitch = kBlockBytes + 16;
   static constexpr int kSharedBytes = kBlocks * kPitch;
   static constexpr int kBytes = kBlocks * kBlockBytes;
-  static constexpr int kCopies = kBytes / 16 / 32;  // 16-byte copies per lane
-
-  // Where the 16 bytes at `offset` of a tile lie in shared memory.
-  __device__ static int place(int offset) { return offset / kBlockBytes * kPitch + offset % kBlockBytes; }
-
-  // Starts the copies of a tile that begins `offset` bytes into a row of `row_bytes`. `row` is aligned to 16.
-  __device__ __forceinline__ static void start(char* shared, const char* row, std::int64_t offset,
-                                               std::int64_t row_bytes, int lane) {
-    const char* from = row + offset + lane * 16;
-    char* to = shared + place(lane * 16);
-    constexpr int kStep = 512 / kBlockBytes * kPitch;  // a warp copies 512 bytes at a time: whole blocks
-    if (offset + kBytes <= row_bytes) {
-#pragma unroll
-      for (int i = 0; i < kCopies; ++i) copy16(to + i * kStep, from + i * 512);
-      return;
-    }
-    const int left = static_cast<int>(row_bytes - offset) - lane * 16;
-#pragma unroll
-    for (int i = 0; i < kCopies; ++i) {
-      const int bytes = min(max(left - i * 512, 0), 16);
-      copy16_partial(to + i * kStep, bytes > 0 ? from + i * 512 : row, bytes);
-    }
-  }
-
-  // Columns of the last block that do not exist count as -inf. `columns` of this tile exist.
-  __device__ __forceinline__ static void fill_missing(char* shared, int columns, T minus_inf, int lane) {
-    const int block = columns / order::kBlock;
-    for (int c = columns % order::kBlock + lane; c < order::kBlock; c += 32)
-      *reinterpret_cast<T*>(shared + block * kPitch + c * static_cast<int>(sizeof(T))) = minus_inf;
-  }
 };
+
+// Copies the tiles of one warp, one after the other, from a row that is aligned to 16 bytes.
+template <class T>
+class TileCopy {
+ public:
+  using Tiles = Tile<T>;
+
+  // `row` points at the first byte of the warp's first tile, `left` bytes before the row's end; tiles are `stride`
+  // bytes apart.
+  __device__ __forceinline__ TileCopy(char* shared, const char* row, std::int64_t left, int stride, int lane)
+      : to_(shared_address(shared) + lane * 16 / Tiles::kBlockBytes * Tiles::kPitch +
+            lane * 16 % Tiles::kBlockBytes),
+        stride_(stride),
+        left_(left - lane * 16),
+        from_(row + lane * 16) {}
+
+  // Starts the copies of the next tile; `whole`: all of it lies within the row.
+  __device__ __forceinline__ void start(bool whole) {
+    constexpr int kStep =
+        512 / Tiles::kBlockBytes * Tiles::kPitch;  // a warp copies 512 bytes at a time: whole blocks
+    if (whole) {
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i) copy16(to_ + i * kStep, from_ + i * 512);
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < kCopies; ++i) {
+        const int bytes = static_cast<int>(min(max(left_ - i * 512, std::int64_t{0}), std::int64_t{16}));
+        copy16_partial(to_ + i * kStep, bytes > 0 ? from_ + i * 512 : from_, bytes);
+      }
+    }
+    from_ += stride_;
+    left_ -= stride_;
+  }
+
+ private:
+  static constexpr int kCopies = Tiles::kBytes / 512;
+  std::uint32_t to_;
+  int stride_;
+  std::int64_t left_;
+  const char* from_;
+};
+
+// Columns of the last block that do not exist count as -inf. `columns` of this tile exist.
+template <class T>
+__device__ __forceinline__ void fill_missing(char* shared, int columns, T minus_inf, int lane) {
+  char* block = shared + columns / order::kBlock * Tile<T>::kPitch;
+#pragma unroll 1
+  for (int c = columns % order::kBlock + lane; c < order::kBlock; c += 32)
+    reinterpret_cast<T*>(block)[c] = minus_inf;
+}
 
 }  // namespace samebits::cuda

@@ -13,7 +13,7 @@ inline void launch_columns(const char* name, void (*kernel)(core::LogpProblem, C
                            const core::LogpProblem& problem, int part_columns, const core::DeviceCall& call) {
   const std::int64_t parts = (problem.columns + part_columns - 1) / part_columns;
   in_ranges(problem.rows, kMaxItems / parts, [&](std::int64_t first, std::int64_t rows) {
-    launch(name, kernel, rows * parts, kGradientThreads, 0, call, problem,
+    launch(name, kernel, {rows * parts, kGradientThreads}, call, problem,
            ColumnSplit{first, static_cast<int>(parts), part_columns});
   });
 }

@@ -10,20 +10,32 @@ namespace samebits::cuda {
 // Rows handled by one launch, so that item numbers stay far below 2^31.
 inline constexpr std::int64_t kMaxItems = std::int64_t{1} << 30;
 
+struct LaunchShape {
+  std::int64_t ctas;
+  int threads;
+  int shared_bytes = 0;
+  int cluster = 1;  // CTAs of a cluster
+};
+
 // Launches `kernel` on the call's stream; errors carry its name.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), std::int64_t ctas, int threads, int shared_bytes,
+void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
             const core::DeviceCall& call, Arguments&&... arguments) {
-  if (ctas == 0) return;
-  if (shared_bytes > 48 << 10)
+  if (shape.ctas == 0) return;
+  if (shape.shared_bytes > 48 << 10)
     check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes),
           name);
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(ctas));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  config.gridDim = dim3(static_cast<unsigned>(shape.ctas));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
   config.stream = stream_of(call);
+  config.attrs = &cluster;
+  config.numAttrs = shape.cluster > 1 ? 1 : 0;
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), name);
 }
 

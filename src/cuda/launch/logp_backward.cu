@@ -7,12 +7,21 @@
 namespace samebits::cuda {
 namespace {
 
+// Steps of a CTA: enough for what it does once per row to weigh little, fewer where few rows have to spread.
+int steps_of(const core::LogpProblem& problem, int step_columns, int multiprocessors) {
+  int steps = 4;
+  while (steps > 1 && problem.rows * (problem.columns / (steps * step_columns)) < 8 * multiprocessors)
+    steps /= 2;
+  return steps;
+}
+
 using Kernel = void (*)(core::LogpProblem, ColumnSplit);
 
 template <class T>
 void run_tile(const core::LogpProblem& problem, const core::DeviceCall& call) {
   const Kernel kernel = problem.grad_entropy ? logp_backward_tile<T, true> : logp_backward_tile<T, false>;
-  launch_columns("logp_backward_tile", kernel, problem, kTileColumns<T>, call);
+  const int steps = steps_of(problem, kStepColumns<T>, traits(call.device).multiprocessors);
+  launch_columns("logp_backward_tile", kernel, problem, steps * kStepColumns<T>, call);
 }
 
 }  // namespace

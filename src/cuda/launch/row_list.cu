@@ -13,7 +13,7 @@ constexpr std::int64_t ctas_for(std::int64_t count) { return (count + kThreads -
 template <class Index>
 void select(const ConstTensorView& list, const core::LogpProblem& problem, unsigned long long* words,
             const core::DeviceCall& call) {
-  launch("select_rows", select_rows<Index>, ctas_for(list.shape[0]), kThreads, 0, call,
+  launch("select_rows", select_rows<Index>, {ctas_for(list.shape[0]), kThreads}, call,
          static_cast<const Index*>(list.data), list.shape[0], list.strides[0], problem.rows, words);
 }
 
@@ -21,7 +21,7 @@ void raise_on_invalid(const core::LogpProblem& problem, const core::DeviceCall& 
   auto* first = static_cast<unsigned long long*>(memory);
   const cudaStream_t stream = stream_of(call);
   check(cudaMemsetAsync(first, 0xff, sizeof *first, stream), "find_invalid");
-  launch("find_invalid", find_invalid, ctas_for(problem.rows), kThreads, 0, call, problem, first);
+  launch("find_invalid", find_invalid, {ctas_for(problem.rows), kThreads}, call, problem, first);
   std::uint64_t row = 0;
   check(cudaMemcpyAsync(&row, first, sizeof row, cudaMemcpyDeviceToHost, stream), "find_invalid");
   check(cudaStreamSynchronize(stream), "find_invalid");

@@ -36,10 +36,10 @@ void run_row_sum(const core::RowSumProblem& problem, const core::DeviceCall& cal
   auto* partial = static_cast<Real*>(scratch.take(partial_bytes(problem)));
   const int subtrees = subtrees_of(problem), threads = 32 * kAnyWarps;
   in_ranges(problem.rows, rows_per_turn(problem), [&](std::int64_t first, std::int64_t rows) {
-    launch("row_sum_blocks", row_sum_blocks<Real>, rows * subtrees, threads, 0, call, problem, first,
-           subtrees, partial);
+    launch("row_sum_blocks", row_sum_blocks<Real>, {rows * subtrees, threads}, call, problem, first, subtrees,
+           partial);
     if (subtrees > 1)
-      launch("row_sum_subtrees", row_sum_subtrees<Real>, rows, threads, 0, call, problem, first, subtrees,
+      launch("row_sum_subtrees", row_sum_subtrees<Real>, {rows, threads}, call, problem, first, subtrees,
              partial);
   });
 }

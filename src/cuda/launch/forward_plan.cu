@@ -1,0 +1,63 @@
+#include "cuda/launch/forward_plan.h"
+
+#include <bit>
+
+#include "cuda/kernel/logp_forward_tile.cuh"
+
+namespace samebits::cuda {
+namespace {
+
+// Blocks whose statistics a CTA keeps in shared memory at most (48 KiB of them); longer rows are cut in any case.
+constexpr std::int64_t kMaxPartBlocks = 4096, kMaxPartBlocks64 = 2048;
+// Most scratch for statistics of cut rows; more rows than fit are done in turns.
+constexpr std::int64_t kMaxStatsBytes = std::int64_t{64} << 20;
+
+std::int64_t divided(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The largest power of two that is not larger.
+std::int64_t power_of_two(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
+}
+
+// Warps that fill the device.
+std::int64_t filling_warps(const core::LogpProblem& problem, const ForwardPlan& plan, int multiprocessors) {
+  if (!plan.tile) return std::int64_t{32} * multiprocessors;
+  return std::int64_t{multiprocessors} *
+         (problem.dtype == DType::kFloat32 ? kResidentWarps<float> : kResidentWarps<order::BFloat16>);
+}
+
+}  // namespace
+
+ForwardPlan plan_forward(const core::LogpProblem& problem, int multiprocessors, bool clusters) {
+  ForwardPlan plan{};
+  plan.tile = !problem.binary64 && aligned16(problem.logits);
+  plan.entropy = problem.wants_entropy();
+  const std::int64_t blocks = order::block_count(problem.vocab);
+  const std::int64_t filling = filling_warps(problem, plan, multiprocessors);
+  // Wide CTAs bring more of a row together, which fp32 at the memory's limit likes (1% on an H200) and few rows need.
+  const bool few = problem.rows * kMaxCluster * kMostTileWarps <= filling;
+  plan.warps = !plan.tile ? kAnyWarps : few || problem.dtype == DType::kFloat32 ? kMostTileWarps : kTileWarps;
+  // A part is a multiple of the blocks that one warp takes at a time, and leaves no warp without any.
+  const std::int64_t unit = plan.tile ? Tile<float>::kBlocks : 1;
+  const std::int64_t most_blocks = problem.binary64 ? kMaxPartBlocks64 : kMaxPartBlocks;
+  const std::int64_t useful =
+      std::min(divided(filling, plan.warps * problem.rows), divided(blocks, unit * plan.warps));
+  const std::int64_t needed = divided(blocks, most_blocks);
+  std::int64_t parts = std::max(useful, needed);
+  plan.cluster = clusters && needed <= kMaxCluster;
+  if (plan.cluster)  // a power of two of CTAs, the last ones perhaps without a block
+    parts = std::clamp(power_of_two(useful), power_of_two(2 * needed - 1), std::int64_t{kMaxCluster});
+  plan.part_blocks = static_cast<int>(divided(divided(blocks, parts), unit) * unit);
+  plan.parts = static_cast<int>(plan.cluster ? parts : divided(blocks, plan.part_blocks));
+  plan.rows_per_turn = std::min(problem.rows, kMaxItems / plan.parts);
+  if (plan.parts == 1 || plan.cluster) return plan;
+
+  const std::int64_t row_bytes = problem.binary64 ? BlockStats<double>::bytes(blocks, plan.entropy)
+                                                  : BlockStats<float>::bytes(blocks, plan.entropy);
+  plan.rows_per_turn = std::min(plan.rows_per_turn, std::max<std::int64_t>(kMaxStatsBytes / row_bytes, 1));
+  plan.stats_bytes = static_cast<std::size_t>(plan.rows_per_turn * row_bytes);
+  plan.counter_bytes = static_cast<std::size_t>(plan.rows_per_turn) * sizeof(unsigned);
+  return plan;
+}
+
+}  // namespace samebits::cuda

@@ -1,0 +1,21 @@
+// How the rows of a forward pass are cut. No choice here can change a bit.
+#pragma once
+
+#include "cuda/launch/launch.h"
+
+namespace samebits::cuda {
+
+struct ForwardPlan {
+  bool tile;  // logp_forward_tile, else logp_forward_any
+  bool entropy;
+  bool cluster;  // the parts of a row meet in a cluster, else in global memory
+  int parts, part_blocks;
+  int warps;  // of a CTA
+  std::int64_t rows_per_turn;
+  std::size_t stats_bytes, counter_bytes;  // of a turn, in global memory
+};
+
+// `clusters`: the kernels were compiled for an architecture that has them.
+ForwardPlan plan_forward(const core::LogpProblem& problem, int multiprocessors, bool clusters);
+
+}  // namespace samebits::cuda
