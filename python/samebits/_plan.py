@@ -62,9 +62,14 @@ def backends() -> list[Backend]:
     for line in torch.ops.samebits.backends.default().splitlines():
         name, _, reason = line.partition("\t")
         found.append(Backend(name, not reason, reason))
-    reason = _native.cuda_problem or ("" if torch.cuda.is_available() else "torch finds no CUDA device")
+    reason = _cuda_problem()
     found.append(Backend("cuda", not reason, reason))
     return found
+
+
+def _cuda_problem() -> str:
+    """What stands against CUDA here; empty when nothing does."""
+    return _native.cuda_problem or ("" if torch.cuda.is_available() else "torch finds no CUDA device")
 
 
 def _cuda_name(device: str | torch.device) -> str:
@@ -131,12 +136,13 @@ def plan(
     per_row = isinstance(temperature, torch.Tensor)
     number = 1.0 if per_row else split_temperature(temperature, None)[0]
     kind = torch.device(device).type
-    computes = kind == "cpu" or (kind == "cuda" and not _native.cuda_problem)
-    if kind == "cuda" and not computes:
-        refusals.append(f"device: is cuda, and {_native.cuda_problem}; may be cpu")
+    problem = _cuda_problem() if kind == "cuda" else ""
+    on_cuda = kind == "cuda" and not problem
+    computes = kind == "cpu" or on_cuda
+    if problem:
+        refusals.append(f"device: is cuda, and {problem}; may be cpu")
     elif not computes:
         refusals.append(f"device: is {kind}; may be cpu or cuda")
-    on_cuda = computes and kind == "cuda"
     answer = torch.ops.samebits.cuda_plan if on_cuda else torch.ops.samebits.plan
     place = _cuda_name(device) if on_cuda else "cpu"
     try:

@@ -134,7 +134,7 @@ print(plan.can_run, *plan.refusals)
 def test_a32_import_without_a_gpu_prints_nothing_and_cuda_gives_one_clear_error():
     value, refusal = answers(PACKAGE, CPU_AND_CUDA, CUDA_VISIBLE_DEVICES="")
     assert float(value) == pytest.approx(-1.3862944, abs=1e-7)
-    assert refusal.startswith("False device: is ")
+    assert refusal.startswith("False device: is cuda, and ") and refusal.endswith("; may be cpu")
 
 
 @pytest.mark.parametrize("library", ["is missing", "is damaged"])
