@@ -2,7 +2,7 @@
 # Every test that needs an NVIDIA GPU: C++ bits, memory and race checks on small shapes, Python. Fails without a GPU.
 # usage: tools/gpu_test.sh BUILD_FOLDER PYTHON
 set -euo pipefail
-build=$1 python=$2
+build=$(cd "$1" && pwd) python=$2
 root=$(cd "$(dirname "$0")/.." && pwd)
 cuda_test=$build/tests/cuda/cuda_test
 log=$(mktemp)
