@@ -32,7 +32,7 @@ __global__ void fill(T* x, std::int64_t count) {
     float sum = 0;
     for (int k = 0; k < 4; ++k) sum += static_cast<float>((z >> (16 * k)) & 0xffff) / 65536.0f - 0.5f;
     const float value = 5.2f * sum;  // standard deviation 3
-    if constexpr (sizeof(T) == 4)
+    if constexpr (sizeof(T) >= 4)
       x[i] = value;
     else
       x[i] = static_cast<T>(__float_as_uint(value) >> 16);  // bf16, cut
@@ -124,30 +124,41 @@ std::vector<double> time_all(const std::vector<Contestant>& all, int rounds, int
 
 void bench(std::int64_t rows, std::int64_t vocab, DType dtype, FILE* json, bool& first_line) {
   const samebits::Device gpu{samebits::DeviceType::kCuda, 0};
+  const bool wide = dtype == DType::kFloat64;
+  const DType real = wide ? DType::kFloat64 : DType::kFloat32;
   const std::int64_t count = rows * vocab, bytes = count * samebits::dtype_size(dtype);
-  Buffer x(bytes), dx(bytes), ids(rows * 8), logp(rows * 4), lse(rows * 4), entropy(rows * 4), max(rows * 4),
-      sum(rows * 8), entropy_sum(rows * 8), upstream(rows * 4), sink(4);
+  Buffer x(bytes), dx(bytes), ids(rows * 8), logp(rows * 8), lse(rows * 8), entropy(rows * 8), max(rows * 8),
+      sum(rows * 16), entropy_sum(rows * 16), upstream(rows * 8), sink(4);
   if (dtype == DType::kFloat32)
     fill<<<4096, 256>>>(static_cast<float*>(x.data), count);
+  else if (dtype == DType::kFloat64)
+    fill<<<4096, 256>>>(static_cast<double*>(x.data), count);
   else
     fill<<<4096, 256>>>(static_cast<std::uint16_t*>(x.data), count);
-  fill<<<1, 256>>>(static_cast<float*>(upstream.data), rows);
+  if (wide)
+    fill<<<1, 256>>>(static_cast<double*>(upstream.data), rows);
+  else
+    fill<<<1, 256>>>(static_cast<float*>(upstream.data), rows);
   check(cudaDeviceSynchronize());
 
   using namespace samebits;
   const TensorView logits(x.data, dtype, {rows, vocab}, gpu), grad(dx.data, dtype, {rows, vocab}, gpu);
   const TensorView targets(ids.data, DType::kInt64, {rows}, gpu);
   LogpOutputs outputs, with_entropy;
-  outputs.logp = TensorView(logp.data, DType::kFloat32, {rows}, gpu);
-  outputs.lse = TensorView(lse.data, DType::kFloat32, {rows}, gpu);
-  outputs.row_max = TensorView(max.data, DType::kFloat32, {rows}, gpu);
-  outputs.row_sum = TensorView(sum.data, DType::kInt64, {rows}, gpu);
+  outputs.logp = TensorView(logp.data, real, {rows}, gpu);
+  outputs.lse = TensorView(lse.data, real, {rows}, gpu);
+  outputs.row_max = TensorView(max.data, real, {rows}, gpu);
+  const auto sums = [&](Buffer& buffer) {
+    return wide ? TensorView(buffer.data, DType::kInt64, {rows, 2}, gpu)
+                : TensorView(buffer.data, DType::kInt64, {rows}, gpu);
+  };
+  outputs.row_sum = sums(sum);
   with_entropy = outputs;
-  with_entropy.entropy = TensorView(entropy.data, DType::kFloat32, {rows}, gpu);
-  with_entropy.row_entropy_sum = TensorView(entropy_sum.data, DType::kInt64, {rows}, gpu);
+  with_entropy.entropy = TensorView(entropy.data, real, {rows}, gpu);
+  with_entropy.row_entropy_sum = sums(entropy_sum);
   const LogpStats stats{outputs.row_max, outputs.row_sum, with_entropy.row_entropy_sum};
   LogpUpstream g, g_entropy;
-  g.logp = TensorView(upstream.data, DType::kFloat32, {rows}, gpu);
+  g.logp = TensorView(upstream.data, real, {rows}, gpu);
   g_entropy = g;
   g_entropy.entropy = g.logp;
   LogpOptions warm;
@@ -227,13 +238,20 @@ int main(int argc, char** argv) {
   std::fprintf(json, "[");
   bool first_line = true;
   try {
+    struct Shape {
+      std::int64_t rows, vocab;
+      std::vector<DType> dtypes;
+    };
+    const std::vector<DType> usual = {DType::kFloat32, DType::kBFloat16};
+    // 50257 columns of 16 bits are not aligned to 16 bytes.
+    std::vector<Shape> shapes = {{4096, 131072, usual}, {8192, 151936, usual},
+                                 {512, 131072, usual},  {64, 131072, usual},
+                                 {8, 131072, usual},    {1, 131072, usual},
+                                 {8192, 50257, usual},  {1024, 131072, {DType::kFloat64}}};
     // A second argument takes only the first shapes.
-    std::vector<std::pair<std::int64_t, std::int64_t>> shapes = {
-        {4096, 131072}, {8192, 151936}, {512, 131072}, {64, 131072}, {8, 131072}, {1, 131072}};
     if (argc > 2) shapes.resize(std::min<std::size_t>(shapes.size(), std::strtoul(argv[2], nullptr, 10)));
-    for (const auto& [rows, vocab] : shapes)
-      for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
-        bench(rows, vocab, dtype, json, first_line);
+    for (const Shape& shape : shapes)
+      for (const DType dtype : shape.dtypes) bench(shape.rows, shape.vocab, dtype, json, first_line);
   } catch (const std::exception& error) {
     std::printf("%s\n", error.what());
     return 1;

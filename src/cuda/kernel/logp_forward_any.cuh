@@ -18,10 +18,11 @@ struct RowSplit {
 template <class Row>
 __device__ Part<Row> part_of(const core::LogpProblem& problem, const RowSplit& split) {
   Part<Row> part;
-  part.slot = blockIdx.x / split.parts;
-  part.row = split.first_row + part.slot;
-  part.index = static_cast<int>(blockIdx.x % split.parts);
   part.parts = split.parts;
+  const unsigned slot = split.parts == 1 ? blockIdx.x : blockIdx.x / split.parts;
+  part.slot = slot;
+  part.row = split.first_row + slot;
+  part.index = static_cast<int>(blockIdx.x - slot * split.parts);
   part.blocks = static_cast<int>(order::block_count(problem.vocab));
   part.first = part.index * split.part_blocks;
   part.count = max(min(split.part_blocks, part.blocks - part.first), 0);

@@ -10,11 +10,15 @@
 
 namespace samebits::cuda {
 
-// Warps of a CTA: 4 or 8.
-inline constexpr int kTileWarps = 4, kMostTileWarps = 8;
+// Warps of a CTA: few for 16-bit rows, whose CTAs cover for each other at the end of a row; more where the memory is the
+// limit, and where rows are few.
+template <class T>
+inline constexpr int kTileWarps = sizeof(T) == 4 ? 10 : 4;
+template <class T>
+inline constexpr int kMostTileWarps = sizeof(T) == 4 ? 10 : 8;
 // Warps that share a multiprocessor's registers.
 template <class T>
-inline constexpr int kResidentWarps = sizeof(T) == 4 ? 16 : 24;
+inline constexpr int kResidentWarps = sizeof(T) == 4 ? 20 : 24;
 
 // Statistics of the 16 blocks of the tile at `tile`: in lanes below 16 m_b and s_b, u_b.
 template <class T, bool scaled, bool entropy>
@@ -31,7 +35,7 @@ __device__ __forceinline__ BlockSums tile_sums(const HalfBlock<T>& half, float i
 }
 
 template <class T, bool scaled, bool entropy>
-__global__ void __launch_bounds__(32 * kMostTileWarps, kResidentWarps<T> / kMostTileWarps)
+__global__ void __launch_bounds__(32 * kMostTileWarps<T>, kResidentWarps<T> / kMostTileWarps<T>)
     logp_forward_tile(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
                       const PartScratch scratch) {
   using Row = order::RowV1;
@@ -40,31 +44,26 @@ __global__ void __launch_bounds__(32 * kMostTileWarps, kResidentWarps<T> / kMost
   __shared__ FinishShared<Row> shared;
   Part<Row> part = part_of<Row>(problem, split);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const std::int64_t id = problem.target(part.row);
+  const core::RowKind kind = problem.kind(part.row, id);
+  if (kind != core::RowKind::kLive) {
+    if (part.index == 0 && threadIdx.x == 0) write_other_row<Row>(problem, part.row, kind);
+    return;
+  }
 
   // Columns of the part; the last tile may hold fewer than 16 blocks, and its last block fewer than 128 columns.
   const int columns = static_cast<int>(min(std::int64_t{part.count} * order::kBlock,
                                            problem.vocab - std::int64_t{part.first} * order::kBlock));
   const int tiles = (part.count + Tiles::kBlocks - 1) / Tiles::kBlocks;
   const int whole = columns / (Tiles::kBlocks * order::kBlock);
-  const char* x = row_bytes(problem.logits, part.row);
-  const std::int64_t skipped = std::int64_t{part.first} * Tiles::kBlockBytes + warp * Tiles::kBytes;
+  const T* x = problem.logits.at<T>(part.row);
+  const std::int64_t skipped = (std::int64_t{part.first} + warp * Tiles::kBlocks) * order::kBlock;
   char* mine = dynamic + warp * Tiles::kSharedBytes;
-  TileCopy<T> copy(mine, x + skipped, problem.vocab * static_cast<std::int64_t>(sizeof(T)) - skipped,
-                   warps * Tiles::kBytes, lane);
-  // Where rows are few the first tile does not wait for the target's id.
-  const bool early = part.parts > 1 && warp < tiles;
-  if (early) copy.start(warp < whole);
-  const std::int64_t id = problem.target(part.row);
-  const core::RowKind kind = problem.kind(part.row, id);
-  if (kind != core::RowKind::kLive) {
-    if (part.index == 0 && threadIdx.x == 0) write_other_row<Row>(problem, part.row, kind);
-    copy_wait();
-    return;
-  }
-  if (!early && warp < tiles) copy.start(warp < whole);
+  TileCopy<T> copy(mine, x + skipped, x + problem.vocab, warps * Tiles::kBytes, lane);
+  if (warp < tiles) copy.start(warp < whole);
 
-  const float it = inverse_temperature<Row>(problem, part.row);
-  const float z_target = threadIdx.x == 0 ? load_logit<float>(x, problem.dtype, id) * it : 0.0f;
+  const float it = scaled ? inverse_temperature<Row>(problem, part.row) : 1.0f;
+  const float z_target = threadIdx.x == 0 ? order::to_float(x[id]) * it : 0.0f;
   part.stats = BlockStats<float>::at(dynamic + warps * Tiles::kSharedBytes, split.part_blocks, entropy);
   const bool second_half = lane >= 16;
   const char* const my_block = mine + lane % 16 * Tiles::kPitch;

@@ -24,7 +24,7 @@ struct BlockStats {
 };
 
 // Most CTAs of a cluster, and most warps of a CTA.
-inline constexpr int kMaxCluster = 8, kMaxWarps = 8;
+inline constexpr int kMaxCluster = 8, kMaxWarps = 10;
 
 template <class Row>
 struct FinishShared {
@@ -146,7 +146,9 @@ __device__ void finish_in_cluster(const core::LogpProblem& problem, const Part<R
   typename Row::Real max = max_of<Row>(part.stats, part.count, shared);
   if (threadIdx.x == 0) shared.part_max = max;
   cluster_sync();
-  for (int i = 0; i < part.parts; ++i) max = max_nan(max, *of_cta(&shared.part_max, i));
+  const int lane = threadIdx.x % 32;
+  if (lane < part.parts) max = max_nan(max, *of_cta(&shared.part_max, lane));
+  max = warp_reduce<MaxNan<typename Row::Real>>(max);
   RowSums<Row> sums = sums_of<Row>(part.stats, part.count, max, shared);
   if (threadIdx.x == 0) {
     FinishShared<Row>* first = of_cta(&shared, 0);
@@ -163,38 +165,45 @@ __device__ void finish_in_cluster(const core::LogpProblem& problem, const Part<R
   write_live_row<Row>(problem, part.row, max, sums, z_target);
 }
 
-// The end of a CTA, with the statistics of its part in place. With one part it finishes the row; in global memory the
-// last of the row's CTAs to get here does.
+// The last of the row's CTAs to get here finishes it.
+template <class Row>
+__device__ void finish_in_memory(const core::LogpProblem& problem, const Part<Row>& part,
+                                 typename Row::Real z_target, const PartScratch& scratch,
+                                 FinishShared<Row>& shared) {
+  using Real = typename Row::Real;
+  const bool entropy = part.stats.u != nullptr;
+  const auto all = BlockStats<Real>::at(
+      static_cast<char*>(scratch.stats) + part.slot * BlockStats<Real>::bytes(part.blocks, entropy),
+      part.blocks, entropy);
+  for (int b = threadIdx.x; b < part.count; b += blockDim.x) {
+    all.m[part.first + b] = part.stats.m[b];
+    all.s[part.first + b] = part.stats.s[b];
+    if (entropy) all.u[part.first + b] = part.stats.u[b];
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0)
+    shared.last = atomicAdd(&scratch.finished[part.slot], 1u) == static_cast<unsigned>(part.parts - 1);
+  __syncthreads();
+  if (!shared.last) return;
+  __threadfence();
+  const Real max = max_of<Row>(all, part.blocks, shared);
+  const RowSums<Row> sums = sums_of<Row>(all, part.blocks, max, shared);
+  if (threadIdx.x == 0) write_live_row<Row>(problem, part.row, max, sums, z_target);
+}
+
+// The end of a CTA, with the statistics of its part in place.
 template <class Row>
 __device__ void finish_part(const core::LogpProblem& problem, const Part<Row>& part,
                             typename Row::Real z_target, const PartScratch& scratch,
                             FinishShared<Row>& shared) {
-  using Real = typename Row::Real;
   __syncthreads();
-  if (part.parts > 1 && scratch.stats == nullptr)
-    return finish_in_cluster<Row>(problem, part, z_target, shared);
-
-  BlockStats<Real> all = part.stats;
   if (part.parts > 1) {
-    const bool entropy = all.u != nullptr;
-    all = BlockStats<Real>::at(
-        static_cast<char*>(scratch.stats) + part.slot * BlockStats<Real>::bytes(part.blocks, entropy),
-        part.blocks, entropy);
-    for (int b = threadIdx.x; b < part.count; b += blockDim.x) {
-      all.m[part.first + b] = part.stats.m[b];
-      all.s[part.first + b] = part.stats.s[b];
-      if (entropy) all.u[part.first + b] = part.stats.u[b];
-    }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-      shared.last = atomicAdd(&scratch.finished[part.slot], 1u) == static_cast<unsigned>(part.parts - 1);
-    __syncthreads();
-    if (!shared.last) return;
-    __threadfence();
+    if (scratch.stats == nullptr) return finish_in_cluster<Row>(problem, part, z_target, shared);
+    return finish_in_memory<Row>(problem, part, z_target, scratch, shared);
   }
-  const Real max = max_of<Row>(all, part.blocks, shared);
-  const RowSums<Row> sums = sums_of<Row>(all, part.blocks, max, shared);
+  const typename Row::Real max = max_of<Row>(part.stats, part.blocks, shared);
+  const RowSums<Row> sums = sums_of<Row>(part.stats, part.blocks, max, shared);
   if (threadIdx.x == 0) write_live_row<Row>(problem, part.row, max, sums, z_target);
 }
 

@@ -24,14 +24,13 @@ class TileCopy {
  public:
   using Tiles = Tile<T>;
 
-  // `row` points at the first byte of the warp's first tile, `left` bytes before the row's end; tiles are `stride`
-  // bytes apart.
-  __device__ __forceinline__ TileCopy(char* shared, const char* row, std::int64_t left, int stride, int lane)
+  // `first` is the warp's first tile, `end` the end of the row; tiles are `stride` bytes apart.
+  __device__ __forceinline__ TileCopy(char* shared, const T* first, const T* end, int stride, int lane)
       : to_(shared_address(shared) + lane * 16 / Tiles::kBlockBytes * Tiles::kPitch +
             lane * 16 % Tiles::kBlockBytes),
         stride_(stride),
-        left_(left - lane * 16),
-        from_(row + lane * 16) {}
+        from_(reinterpret_cast<const char*>(first) + lane * 16),
+        end_(reinterpret_cast<const char*>(end)) {}
 
   // Starts the copies of the next tile; `whole`: all of it lies within the row.
   __device__ __forceinline__ void start(bool whole) {
@@ -43,20 +42,19 @@ class TileCopy {
     } else {
 #pragma unroll 1
       for (int i = 0; i < kCopies; ++i) {
-        const int bytes = static_cast<int>(min(max(left_ - i * 512, std::int64_t{0}), std::int64_t{16}));
+        const std::int64_t left = end_ - from_ - i * 512;
+        const int bytes = static_cast<int>(min(max(left, std::int64_t{0}), std::int64_t{16}));
         copy16_partial(to_ + i * kStep, bytes > 0 ? from_ + i * 512 : from_, bytes);
       }
     }
     from_ += stride_;
-    left_ -= stride_;
   }
 
  private:
   static constexpr int kCopies = Tiles::kBytes / 512;
   std::uint32_t to_;
   int stride_;
-  std::int64_t left_;
-  const char* from_;
+  const char *from_, *end_;
 };
 
 // Columns of the last block that do not exist count as -inf. `columns` of this tile exist.

@@ -19,11 +19,16 @@ std::int64_t power_of_two(std::int64_t n) {
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
 }
 
-// Warps that fill the device.
-std::int64_t filling_warps(const core::LogpProblem& problem, const ForwardPlan& plan, int multiprocessors) {
-  if (!plan.tile) return std::int64_t{32} * multiprocessors;
-  return std::int64_t{multiprocessors} *
-         (problem.dtype == DType::kFloat32 ? kResidentWarps<float> : kResidentWarps<order::BFloat16>);
+// Warps that fill a multiprocessor, and those of a CTA where rows are many and where they are few.
+struct Widths {
+  int resident, many_rows, few_rows;
+};
+template <class T>
+constexpr Widths kTileWidths = {kResidentWarps<T>, kTileWarps<T>, kMostTileWarps<T>};
+
+Widths widths_of(const core::LogpProblem& problem, bool tile) {
+  if (!tile) return {32, kAnyWarps, kAnyWarps};
+  return problem.dtype == DType::kFloat32 ? kTileWidths<float> : kTileWidths<order::BFloat16>;
 }
 
 }  // namespace
@@ -33,10 +38,10 @@ ForwardPlan plan_forward(const core::LogpProblem& problem, int multiprocessors, 
   plan.tile = !problem.binary64 && aligned16(problem.logits);
   plan.entropy = problem.wants_entropy();
   const std::int64_t blocks = order::block_count(problem.vocab);
-  const std::int64_t filling = filling_warps(problem, plan, multiprocessors);
-  // Wide CTAs bring more of a row together, which fp32 at the memory's limit likes (1% on an H200) and few rows need.
-  const bool few = problem.rows * kMaxCluster * kMostTileWarps <= filling;
-  plan.warps = !plan.tile ? kAnyWarps : few || problem.dtype == DType::kFloat32 ? kMostTileWarps : kTileWarps;
+  const Widths widths = widths_of(problem, plan.tile);
+  const std::int64_t filling = std::int64_t{multiprocessors} * widths.resident;
+  const bool few = problem.rows * kMaxCluster * widths.few_rows <= filling;
+  plan.warps = few ? widths.few_rows : widths.many_rows;
   // A part is a multiple of the blocks that one warp takes at a time, and leaves no warp without any.
   const std::int64_t unit = plan.tile ? Tile<float>::kBlocks : 1;
   const std::int64_t most_blocks = problem.binary64 ? kMaxPartBlocks64 : kMaxPartBlocks;
@@ -46,7 +51,8 @@ ForwardPlan plan_forward(const core::LogpProblem& problem, int multiprocessors, 
   std::int64_t parts = std::max(useful, needed);
   plan.cluster = clusters && needed <= kMaxCluster;
   if (plan.cluster)  // a power of two of CTAs, the last ones perhaps without a block
-    parts = std::clamp(power_of_two(useful), power_of_two(2 * needed - 1), std::int64_t{kMaxCluster});
+    parts = std::clamp(power_of_two(few ? 2 * useful - 1 : useful), power_of_two(2 * needed - 1),
+                       std::int64_t{kMaxCluster});
   plan.part_blocks = static_cast<int>(divided(divided(blocks, parts), unit) * unit);
   plan.parts = static_cast<int>(plan.cluster ? parts : divided(blocks, plan.part_blocks));
   plan.rows_per_turn = std::min(problem.rows, kMaxItems / plan.parts);
