@@ -11,7 +11,7 @@ from ._errors import raise_clearly
 from ._logp import check_options, is_binary64, split_temperature
 
 # Recorded so that a result can be traced, never compared: they cannot change a bit.
-_RECORDED = ("samebits", "device", "backend", "kernels", "refusals")
+_RECORDED = ("samebits", "device", "device_name", "backend", "kernels", "refusals")
 _OPERANDS = {
     "logp": ("logits", "targets"),
     "linear_logp": ("hidden", "weight", "targets"),
