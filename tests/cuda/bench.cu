@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -199,6 +200,18 @@ void bench(std::int64_t rows, std::int64_t vocab, DType dtype, FILE* json, bool&
       {"backward_entropy", 2 * read,
        [&](cudaStream_t s) { logp_backward(logits, targets, {}, stats, g_entropy, grad, context(s)); }},
   };
+  // Both read and write 4 or 8 bytes per element beside the logits; the rate counts what is moved.
+  const double real_bytes = static_cast<double>(count * dtype_size(real));
+  std::optional<Buffer> p(std::in_place, count * dtype_size(real));
+  const TensorView probabilities(p->data, real, {rows, vocab}, gpu);
+  logp_forward(logits, targets, {}, with_entropy, context(nullptr));
+  probability(logits, targets, {}, stats, probabilities);
+  check(cudaDeviceSynchronize());
+  all.push_back({"probability", read + real_bytes, [&](cudaStream_t s) {
+                   probability(logits, targets, {}, stats, probabilities, context(s));
+                 }});
+  all.push_back({"row_sum", real_bytes,
+                 [&](cudaStream_t s) { row_sum(probabilities, with_entropy.entropy, context(s)); }});
   if (bytes >= std::int64_t{1} << 28)
     all.push_back({"memcpy", 2 * read, [&](cudaStream_t s) {
                      check(cudaMemcpyAsync(dx.data, x.data, static_cast<std::size_t>(bytes),

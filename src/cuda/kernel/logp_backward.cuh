@@ -124,7 +124,7 @@ struct Vector {
   }
 };
 
-// Rows aligned to 16 bytes under row.v1. A CTA walks over its part of a row, kVectors vectors per thread at a time, and
+// Under row.v1, rows of logits and gradient equally far from a multiple of 16 bytes. A CTA walks over its part of a row, kVectors vectors per thread at a time, and
 // reads the next ones before it computes on the present ones.
 inline constexpr int kVectors = 4;
 template <class T>
@@ -172,13 +172,18 @@ __global__ void __launch_bounds__(kGradientThreads, 3)
   constexpr int kCount = Vector<T>::kCount, kStep = kStepColumns<T>;
   __shared__ GradientShared<Row> shared;
   const std::int64_t row = split.first_row + blockIdx.x / split.parts;
-  const int first = static_cast<int>(blockIdx.x % split.parts) * split.part_columns;
-  const int last = static_cast<int>(min(std::int64_t{first} + split.part_columns, problem.columns));
-  // Whole vectors of true columns; those of another part begin at `last`.
-  const int end = min(last, static_cast<int>(problem.vocab) / kCount * kCount);
+  const T* row_x = problem.logits.at<T>(row);
+  T* row_dx = problem.grad_logits.at<T>(row);
+  // Vectors begin at the first aligned column, `head`, and end with the last whole one of true columns.
+  const int vocab = static_cast<int>(problem.vocab), columns = static_cast<int>(problem.columns);
+  const int past = static_cast<int>(reinterpret_cast<std::uintptr_t>(row_x) % 16 / sizeof(T));
+  const int head = min((kCount - past) % kCount, columns);
+  const int first = head + static_cast<int>(blockIdx.x % split.parts) * split.part_columns;
+  const int last = min(first + split.part_columns, columns);
+  const int end = min(last, head + max(vocab - head, 0) / kCount * kCount);
   const int column = first + static_cast<int>(threadIdx.x) * kCount;
-  const char* x = row_bytes(problem.logits, row) + static_cast<std::int64_t>(column) * sizeof(T);
-  char* dx = row_bytes(problem.grad_logits, row) + static_cast<std::int64_t>(column) * sizeof(T);
+  const char* x = reinterpret_cast<const char*>(row_x + column);
+  char* dx = reinterpret_cast<char*>(row_dx + column);
 
   if (threadIdx.x == 0) prepare_gradient<Row>(problem, row, shared);
   Vectors<T> next;
@@ -204,20 +209,19 @@ __global__ void __launch_bounds__(kGradientThreads, 3)
     for (int at = column; at < end; at += kStep, dx += kStep * sizeof(T)) constant.store(dx, at, end);
   }
 
-  // Columns after the last whole vector, and padding.
-  char* row_dx = row_bytes(problem.grad_logits, row);
-  for (int i = max(end, first) + static_cast<int>(threadIdx.x); i < last; i += kGradientThreads) {
+  // One by one: columns before the first vector, those after the last one, and padding.
+  const auto one = [&](int i) {
     float value = 0;
-    if (i < problem.vocab && form != RowForm::kZero)
-      value = form == RowForm::kNan
-                  ? order::canonical_nan<float>()
-                  : gradient_at<Row>(shared, i,
-                                     load_logit<float>(row_bytes(problem.logits, row), problem.dtype, i));
-    store_rounded(row_dx, problem.dtype, i, value);
-  }
+    if (i < vocab && form != RowForm::kZero)
+      value = form == RowForm::kNan ? order::canonical_nan<float>()
+                                    : gradient_at<Row>(shared, i, order::to_float(row_x[i]));
+    row_dx[i] = order::round_to<T>(value);
+  };
+  if (first == head && static_cast<int>(threadIdx.x) < head) one(threadIdx.x);
+  for (int i = max(end, first) + static_cast<int>(threadIdx.x); i < last; i += kGradientThreads) one(i);
   if (form != RowForm::kLive || shared.target < first || shared.target >= end) return;
   __syncthreads();  // the target's column was written like the others
-  if (threadIdx.x == 0) store_rounded(row_dx, problem.dtype, shared.target, shared.target_value);
+  if (threadIdx.x == 0) row_dx[shared.target] = order::round_to<T>(shared.target_value);
 }
 
 }  // namespace samebits::cuda

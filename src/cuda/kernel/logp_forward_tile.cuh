@@ -1,11 +1,10 @@
-// Forward pass at memory speed: fp32, bf16 or fp16 rows aligned to 16 bytes, under row.v1.
+// Forward pass of row.v1 at memory speed, for fp32, bf16 and fp16. Rows aligned to 16 bytes are the fast ones.
 //
 // Each warp is a pipeline of its own. While it computes on a tile in registers, the copy of its next one into shared
 // memory is under way, so the CTA meets only at the end of the row.
 #pragma once
 
 #include "cuda/kernel/half_block.cuh"
-#include "cuda/kernel/logp_forward_any.cuh"
 #include "cuda/kernel/row_finish.cuh"
 
 namespace samebits::cuda {
@@ -60,7 +59,7 @@ __global__ void __launch_bounds__(32 * kMostTileWarps<T>, kResidentWarps<T> / kM
   const std::int64_t skipped = (std::int64_t{part.first} + warp * Tiles::kBlocks) * order::kBlock;
   char* mine = dynamic + warp * Tiles::kSharedBytes;
   TileCopy<T> copy(mine, x + skipped, x + problem.vocab, warps * Tiles::kBytes, lane);
-  if (warp < tiles) copy.start(warp < whole);
+  if (warp < tiles) copy.start(warp < whole, mine, lane);
 
   const float it = scaled ? inverse_temperature<Row>(problem, part.row) : 1.0f;
   const float z_target = threadIdx.x == 0 ? order::to_float(x[id]) * it : 0.0f;
@@ -77,7 +76,7 @@ __global__ void __launch_bounds__(32 * kMostTileWarps<T>, kResidentWarps<T> / kM
     HalfBlock<T> half;
     half.load(my_block, lane / 16);
     __syncwarp();
-    if (tile + warps < tiles) copy.start(tile + warps < whole);
+    if (tile + warps < tiles) copy.start(tile + warps < whole, mine, lane);
 
     const Extremes extreme = extremes(half);
     const float m = scaled ? extreme.max * it : extreme.max;

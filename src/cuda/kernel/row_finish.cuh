@@ -140,6 +140,28 @@ struct Part {
   BlockStats<typename Row::Real> stats;
 };
 
+// How the rows of a launch are cut: items (row, part), part fastest, `part_blocks` blocks each.
+struct RowSplit {
+  std::int64_t first_row;
+  int parts;
+  int part_blocks;
+};
+
+// The CTA's part of that; its statistics are not placed yet.
+template <class Row>
+__device__ Part<Row> part_of(const core::LogpProblem& problem, const RowSplit& split) {
+  Part<Row> part;
+  part.parts = split.parts;
+  const unsigned slot = split.parts == 1 ? blockIdx.x : blockIdx.x / split.parts;
+  part.slot = slot;
+  part.row = split.first_row + slot;
+  part.index = static_cast<int>(blockIdx.x - slot * split.parts);
+  part.blocks = static_cast<int>(order::block_count(problem.vocab));
+  part.first = part.index * split.part_blocks;
+  part.count = max(min(split.part_blocks, part.blocks - part.first), 0);
+  return part;
+}
+
 template <class Row>
 __device__ void finish_in_cluster(const core::LogpProblem& problem, const Part<Row>& part,
                                   typename Row::Real z_target, FinishShared<Row>& shared) {

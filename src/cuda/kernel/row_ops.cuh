@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/row_sum_problem.h"
+#include "cuda/kernel/block_warp.cuh"
 #include "cuda/kernel/logp_backward.cuh"
-#include "cuda/kernel/logp_forward_any.cuh"
 
 namespace samebits::cuda {
 
@@ -40,17 +40,17 @@ template <class Real>
 __device__ void tree_sum(Real* values, int count) {
   for (; count > 1; count = (count + 1) / 2) {
     // A step reads pairs and writes in front of them, so it goes through registers.
-    constexpr int kPairs = kSubtree / 2 / (32 * kAnyWarps);
+    constexpr int kPairs = kSubtree / 2 / (32 * kBlockWarps);
     Real sums[kPairs];
 #pragma unroll
     for (int k = 0; k < kPairs; ++k) {
-      const int i = 2 * (threadIdx.x + k * 32 * kAnyWarps);
+      const int i = 2 * (threadIdx.x + k * 32 * kBlockWarps);
       sums[k] = i < count ? values[i] + (i + 1 < count ? values[i + 1] : Real(0)) : Real(0);
     }
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < kPairs; ++k) {
-      const int i = threadIdx.x + k * 32 * kAnyWarps;
+      const int i = threadIdx.x + k * 32 * kBlockWarps;
       if (2 * i < count) values[i] = sums[k];
     }
     __syncthreads();
@@ -64,7 +64,7 @@ __device__ void store_row_sum(const core::RowSumProblem& problem, std::int64_t r
 
 // Items (row, subtree), subtree fastest. With one subtree the row is finished, else `partial` [row, subtree] gets it.
 template <class Real>
-__global__ void __launch_bounds__(32 * kAnyWarps)
+__global__ void __launch_bounds__(32 * kBlockWarps)
     row_sum_blocks(const __grid_constant__ core::RowSumProblem problem, const std::int64_t first_row,
                    const int subtrees, Real* partial) {
   __shared__ Real sums[kSubtree];
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(32 * kAnyWarps)
   const int blocks = static_cast<int>(order::block_count(problem.columns)) - subtree * kSubtree;
   const int count = min(blocks, kSubtree);
   const char* values = problem.columns > 0 ? row_bytes(problem.values, row) : nullptr;
-  for (int b = threadIdx.x / 32; b < count; b += kAnyWarps) {
+  for (int b = threadIdx.x / 32; b < count; b += kBlockWarps) {
     Real v[4], sum = 0;
     const std::int64_t column = (static_cast<std::int64_t>(subtree) * kSubtree + b) * order::kBlock + lane;
     load_logits<4, 32>(v, values, problem.dtype, column, problem.columns, Real(0));
@@ -94,11 +94,11 @@ __global__ void __launch_bounds__(32 * kAnyWarps)
 
 // The tree over a row's subtrees; a CTA per row.
 template <class Real>
-__global__ void __launch_bounds__(32 * kAnyWarps)
+__global__ void __launch_bounds__(32 * kBlockWarps)
     row_sum_subtrees(const __grid_constant__ core::RowSumProblem problem, const std::int64_t first_row,
                      const int subtrees, const Real* partial) {
   __shared__ Real sums[kSubtree];
-  for (int i = threadIdx.x; i < subtrees; i += 32 * kAnyWarps)
+  for (int i = threadIdx.x; i < subtrees; i += 32 * kBlockWarps)
     sums[i] = partial[static_cast<std::int64_t>(blockIdx.x) * subtrees + i];
   __syncthreads();
   tree_sum(sums, subtrees);

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "cuda/kernel/logp_forward_64.cuh"
 #include "cuda/kernel/logp_forward_tile.cuh"
 
 namespace samebits::cuda {
@@ -26,8 +27,8 @@ struct Widths {
 template <class T>
 constexpr Widths kTileWidths = {kResidentWarps<T>, kTileWarps<T>, kMostTileWarps<T>};
 
-Widths widths_of(const core::LogpProblem& problem, bool tile) {
-  if (!tile) return {32, kAnyWarps, kAnyWarps};
+Widths widths_of(const core::LogpProblem& problem) {
+  if (problem.binary64) return {32, kBlockWarps, kBlockWarps};
   return problem.dtype == DType::kFloat32 ? kTileWidths<float> : kTileWidths<order::BFloat16>;
 }
 
@@ -35,15 +36,14 @@ Widths widths_of(const core::LogpProblem& problem, bool tile) {
 
 ForwardPlan plan_forward(const core::LogpProblem& problem, int multiprocessors, bool clusters) {
   ForwardPlan plan{};
-  plan.tile = !problem.binary64 && aligned16(problem.logits);
   plan.entropy = problem.wants_entropy();
   const std::int64_t blocks = order::block_count(problem.vocab);
-  const Widths widths = widths_of(problem, plan.tile);
+  const Widths widths = widths_of(problem);
   const std::int64_t filling = std::int64_t{multiprocessors} * widths.resident;
   const bool few = problem.rows * kMaxCluster * widths.few_rows <= filling;
   plan.warps = few ? widths.few_rows : widths.many_rows;
   // A part is a multiple of the blocks that one warp takes at a time, and leaves no warp without any.
-  const std::int64_t unit = plan.tile ? Tile<float>::kBlocks : 1;
+  const std::int64_t unit = problem.binary64 ? 1 : Tile<float>::kBlocks;
   const std::int64_t most_blocks = problem.binary64 ? kMaxPartBlocks64 : kMaxPartBlocks;
   const std::int64_t useful =
       std::min(divided(filling, plan.warps * problem.rows), divided(blocks, unit * plan.warps));

@@ -6,7 +6,6 @@
 namespace samebits::cuda {
 
 struct ForwardPlan {
-  bool tile;  // logp_forward_tile, else logp_forward_any
   bool entropy;
   bool cluster;  // the parts of a row meet in a cluster, else in global memory
   int parts, part_blocks;

@@ -45,14 +45,22 @@ void in_ranges(std::int64_t rows, std::int64_t most, Body body) {
   for (std::int64_t first = 0; first < rows; first += most) body(first, std::min(most, rows - first));
 }
 
-// True when every row of the array starts at a multiple of 16 bytes.
-template <class Void>
-bool aligned16(const core::RowArray<Void>& array) {
-  const std::int64_t size = dtype_size(array.dtype);
-  bool aligned = reinterpret_cast<std::uintptr_t>(array.data) % 16 == 0;
-  for (int i = 0; i < array.index.rank; ++i)
-    aligned = aligned && array.index.strides[static_cast<std::size_t>(i)] * size % 16 == 0;
-  return aligned;
+// True when each row of `a` is as far from a multiple of 16 bytes as the same row of `b`. Both have one shape and dtype.
+template <class VoidA, class VoidB>
+bool equally_aligned(const core::RowArray<VoidA>& a, const core::RowArray<VoidB>& b) {
+  const auto apart = reinterpret_cast<std::uintptr_t>(a.data) - reinterpret_cast<std::uintptr_t>(b.data);
+  if (apart % 16 != 0) return false;
+  // Strides of whole 16 bytes keep that distance; other ones do when both arrays step alike.
+  bool whole = true, alike = a.index.rank == b.index.rank;
+  const auto visit = [&](const core::RowIndex& index, const core::RowIndex& other) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(index.rank); ++i) {
+      whole = whole && index.strides[i] * dtype_size(a.dtype) % 16 == 0;
+      alike = alike && index.shape[i] == other.shape[i] && index.strides[i] == other.strides[i];
+    }
+  };
+  visit(a.index, b.index);
+  visit(b.index, a.index);
+  return whole || alike;
 }
 
 }  // namespace samebits::cuda

@@ -30,7 +30,9 @@ void logp_backward(core::LogpProblem problem, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
   Scratch scratch(call, with_row_list(problem, call, 0));
   take_row_list(problem, call, scratch);
-  if (problem.binary64 || !aligned16(problem.logits) || !aligned16(problem.grad_logits)) {
+  constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;  // logp_backward_tile counts them in 32 bits
+  if (problem.binary64 || problem.columns > kMostColumns ||
+      !equally_aligned(problem.logits, problem.grad_logits)) {
     const Kernel kernel =
         problem.binary64 ? logp_backward_any<order::Row64V1> : logp_backward_any<order::RowV1>;
     return launch_columns("logp_backward_any", kernel, problem, kAnyColumns, call);

@@ -1,4 +1,5 @@
 // Which forward kernel runs.
+#include "cuda/kernel/logp_forward_64.cuh"
 #include "cuda/kernel/logp_forward_tile.cuh"
 #include "cuda/launch/forward_plan.h"
 #include "cuda/launch/operators.h"
@@ -25,9 +26,7 @@ Choice choose(const core::LogpProblem& problem, const ForwardPlan& plan) {
   const int stats =
       static_cast<int>(problem.binary64 ? BlockStats<double>::bytes(plan.part_blocks, plan.entropy)
                                         : BlockStats<float>::bytes(plan.part_blocks, plan.entropy));
-  if (!plan.tile)
-    return {"logp_forward_any",
-            problem.binary64 ? logp_forward_any<order::Row64V1> : logp_forward_any<order::RowV1>, stats};
+  if (problem.binary64) return {"logp_forward_64", logp_forward_64, stats};
   const bool scaled = problem.row_temperature || problem.temperature != 1.0;
   const auto choice = [&](Kernel kernel, int tile_bytes) {
     return Choice{"logp_forward_tile", kernel, plan.warps * tile_bytes + stats};
@@ -44,8 +43,8 @@ Choice choose(const core::LogpProblem& problem, const ForwardPlan& plan) {
 // Whether the code that this device runs was compiled for clusters: PTX of SM80 has none, whatever runs it.
 bool has_clusters() {
   cudaFuncAttributes attributes;
-  check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(logp_forward_any<order::RowV1>)),
-        "logp_forward_any");
+  check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(logp_forward_64)),
+        "logp_forward_64");
   return attributes.ptxVersion >= 90;
 }
 
@@ -62,15 +61,9 @@ std::size_t scratch_bytes(const ForwardPlan& plan) {
 std::size_t logp_scratch_bytes(const core::LogpProblem& problem, const core::DeviceCall& call) {
   if (problem.rows == 0) return 0;
   const DeviceGuard guard(call.device);
-  // The caller's problem may not say yet whether entropy is wanted, or how logits are aligned: room for the most.
-  std::size_t most = 0;
-  for (const std::uintptr_t address : {8, 16}) {
-    core::LogpProblem larger = problem;
-    larger.logits.data = reinterpret_cast<const void*>(address);
-    larger.row_entropy_sum = &larger;
-    most = std::max(most, scratch_bytes(plan_of(larger, call)));
-  }
-  return Scratch::padded(with_row_list(problem, call, most));
+  core::LogpProblem larger = problem;  // it may not say yet whether entropy is wanted
+  larger.row_entropy_sum = &larger;
+  return Scratch::padded(with_row_list(problem, call, scratch_bytes(plan_of(larger, call))));
 }
 
 void logp_forward(core::LogpProblem problem, const core::DeviceCall& call) {

@@ -34,7 +34,7 @@ void run_row_sum(const core::RowSumProblem& problem, const core::DeviceCall& cal
   const DeviceGuard guard(call.device);
   Scratch scratch(call, Scratch::rounded(partial_bytes(problem)));
   auto* partial = static_cast<Real*>(scratch.take(partial_bytes(problem)));
-  const int subtrees = subtrees_of(problem), threads = 32 * kAnyWarps;
+  const int subtrees = subtrees_of(problem), threads = 32 * kBlockWarps;
   in_ranges(problem.rows, rows_per_turn(problem), [&](std::int64_t first, std::int64_t rows) {
     launch("row_sum_blocks", row_sum_blocks<Real>, {rows * subtrees, threads}, call, problem, first, subtrees,
            partial);

@@ -1,49 +1,16 @@
-// Forward pass for any element type, alignment and contract: one warp per block, four columns per lane.
+// Forward pass of row64.v1, for any element type and alignment: one warp per block, four columns per lane.
 #pragma once
 
+#include "cuda/kernel/block_warp.cuh"
 #include "cuda/kernel/row_finish.cuh"
 
 namespace samebits::cuda {
 
-inline constexpr int kAnyWarps = 8;
-
-// How the rows of a launch are cut: items (row, part), part fastest, `part_blocks` blocks each.
-struct RowSplit {
-  std::int64_t first_row;
-  int parts;
-  int part_blocks;
-};
-
-// The CTA's part of that; its statistics are not placed yet.
-template <class Row>
-__device__ Part<Row> part_of(const core::LogpProblem& problem, const RowSplit& split) {
-  Part<Row> part;
-  part.parts = split.parts;
-  const unsigned slot = split.parts == 1 ? blockIdx.x : blockIdx.x / split.parts;
-  part.slot = slot;
-  part.row = split.first_row + slot;
-  part.index = static_cast<int>(blockIdx.x - slot * split.parts);
-  part.blocks = static_cast<int>(order::block_count(problem.vocab));
-  part.first = part.index * split.part_blocks;
-  part.count = max(min(split.part_blocks, part.blocks - part.first), 0);
-  return part;
-}
-
-// Lane l of the warp holds the columns l, l + 32, l + 64, l + 96 of the block: lane 8q + c of the contract is l.
-template <class Real>
-__device__ __forceinline__ Real combine_lanes(Real lane) {
-  lane = lane + shuffle_xor(lane, 8);
-  lane = lane + shuffle_xor(lane, 16);
-  lane = lane + shuffle_xor(lane, 1);
-  lane = lane + shuffle_xor(lane, 2);
-  return lane + shuffle_xor(lane, 4);
-}
-
-template <class Row>
-__global__ void __launch_bounds__(32 * kAnyWarps)
-    logp_forward_any(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
-                     const PartScratch scratch) {
-  using Real = typename Row::Real;
+__global__ inline void __launch_bounds__(32 * kBlockWarps)
+    logp_forward_64(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
+                    const PartScratch scratch) {
+  using Row = order::Row64V1;
+  using Real = double;
   extern __shared__ char dynamic[];
   __shared__ FinishShared<Row> shared;
   Part<Row> part = part_of<Row>(problem, split);
@@ -61,7 +28,7 @@ __global__ void __launch_bounds__(32 * kAnyWarps)
   const char* x = row_bytes(problem.logits, row);
   const Real it = inverse_temperature<Row>(problem, row);
   const Real inf = order::infinity<Real>();
-  for (int b = threadIdx.x / 32; b < part.count; b += kAnyWarps) {
+  for (int b = threadIdx.x / 32; b < part.count; b += kBlockWarps) {
     Real z[4];
     load_logits<4, 32>(z, x, problem.dtype, std::int64_t(part.first + b) * order::kBlock + lane,
                        problem.vocab, -inf);

@@ -1,0 +1,88 @@
+"""Read the machine code of the CUDA kernels: no local memory, 16-byte accesses, arithmetic as written.
+
+    python tools/check_cuda_code.py build/release/src/cuda/libsamebits_cuda.a
+
+Exit status 1 and one line per problem; 77 when there is no cuobjdump (of the CUDA toolkit or the triton
+package).
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+# Elements that one lane of logp_forward_tile computes, in two bodies (with and without the clamp).
+TILE = 2 * 64
+# Per element: t, r and five steps of the polynomial are fma; z - m_b and t - magic are additions. Each lane
+# of the contract adds four terms, the first of which is a move: three additions per four elements.
+FFMA, FADD = 7 * TILE, 2 * TILE + 3 * TILE // 4
+# What the ends of a row may add: exponentials of blocks, divisions, the fixed point.
+SLACK = 200
+
+
+def cuobjdump() -> str | None:
+    beside = list(Path(sys.prefix).glob("lib/python*/site-packages/triton/backends/nvidia/bin/cuobjdump"))
+    usual = Path("/usr/local/cuda/bin/cuobjdump")
+    found = shutil.which("cuobjdump") or next((str(p) for p in [usual, *beside] if p.is_file()), None)
+    return found
+
+
+def kernels(dump: str):
+    """(architecture, mangled name, instructions) of every function."""
+    arch, name, code = "", "", []
+    for line in dump.splitlines():
+        if match := re.match(r"\s*arch = (sm_\w+)", line):
+            arch = match[1]
+        elif match := re.match(r"\s*Function : (\S+)", line):
+            if code:
+                yield name[0], name[1], code
+            name, code = (arch, match[1]), []
+        elif match := re.match(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+ )?([A-Z][\w.]*)", line):
+            code.append(match[1])
+    if code:
+        yield name[0], name[1], code
+
+
+def problems(arch: str, name: str, code: list[str]) -> list[str]:
+    count = Counter(op.split(".")[0] for op in code)
+    found = [f"{op} {count[op]} times: local memory" for op in ("LDL", "STL") if count[op]]
+
+    def needs(pattern: str, what: str) -> None:
+        if not any(re.match(pattern, op) for op in code):
+            found.append(f"no {what}")
+
+    if "logp_forward_tile" in name:
+        needs(r"LDGSTS\.\S*128", "16-byte copy to shared memory")
+        needs(r"LDS\.128|LDS\.U\.128", "16-byte load from shared memory")
+        scaled, entropy = (flag == "1" for flag in re.search(r"Lb([01])ELb([01])", name).groups())
+        ffma = FFMA + (TILE if entropy else 0)
+        if not ffma <= count["FFMA"] <= ffma + SLACK:
+            found.append(f"FFMA {count['FFMA']} times, {ffma} to {ffma + SLACK} expected")
+        if count["FADD"] < FADD:
+            found.append(f"FADD {count['FADD']} times, at least {FADD} expected: some were fused")
+        if scaled and count["FMUL"] < TILE:
+            found.append(f"FMUL {count['FMUL']} times, at least {TILE} expected: the temperature was fused")
+    if "logp_backward_tile" in name:
+        needs(r"LDG\.\S*128", "16-byte load")
+        needs(r"STG\.\S*128", "16-byte store")
+    return [f"{arch} {name}: {problem}" for problem in found]
+
+
+def main() -> int:
+    tool = cuobjdump()
+    if tool is None:
+        print("machine code was not read: no cuobjdump")
+        return 77
+    dump = subprocess.run([tool, "-sass", sys.argv[1]], capture_output=True, text=True, check=True).stdout
+    all_kernels = list(kernels(dump))
+    found = [line for kernel in all_kernels for line in problems(*kernel)]
+    print("\n".join(found))
+    architectures = sorted({arch for arch, _, _ in all_kernels})
+    print(f"{len(all_kernels)} kernels for {', '.join(architectures)}, {len(found)} problems")
+    return 1 if found or not all_kernels else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
