@@ -16,21 +16,37 @@ struct HalfBlock {
   static constexpr int kWords = 8 * static_cast<int>(sizeof(T)) / 4;
   std::uint32_t words[2][4][kWords];
 
-  __device__ __forceinline__ void load(const char* block, int half) {
+  __device__ __forceinline__ void load(const char* block, int half, int shift) {
 #pragma unroll
     for (int q = 0; q < 2; ++q)
 #pragma unroll
       for (int k = 0; k < 4; ++k)
 #pragma unroll
         for (int w = 0; w < kWords; w += 4) {
-          const auto* from =
-              reinterpret_cast<const uint4*>(block + (4 * k + 2 * half + q) * 8 * sizeof(T)) + w / 4;
-          const uint4 v = *from;
+          const uint4 v = *(reinterpret_cast<const uint4*>(chunk(block, half, q, k)) + w / 4);
           words[q][k][w] = v.x;
           words[q][k][w + 1] = v.y;
           words[q][k][w + 2] = v.z;
           words[q][k][w + 3] = v.w;
         }
+    if constexpr (sizeof(T) == 2) {
+      if (shift == 0) return;
+      // Elements begin in the middle of a word.
+#pragma unroll
+      for (int q = 0; q < 2; ++q)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const std::uint32_t next =
+              *reinterpret_cast<const std::uint32_t*>(chunk(block, half, q, k) + 4 * kWords);
+#pragma unroll
+          for (int w = 0; w < kWords; ++w)
+            words[q][k][w] = __byte_perm(words[q][k][w], w + 1 < kWords ? words[q][k][w + 1] : next, 0x5432);
+        }
+    }
+  }
+
+  __device__ __forceinline__ static const char* chunk(const char* block, int half, int q, int k) {
+    return block + (4 * k + 2 * half + q) * 8 * static_cast<int>(sizeof(T));
   }
 
   // Column c of chunk (q, k), converted exactly.

@@ -55,8 +55,8 @@ __global__ inline void __launch_bounds__(32 * kBlockWarps)
       if (stats.u != nullptr) stats.u[b] = m == -inf ? Real(0) : u;
     }
   }
-  const Real z_target = load_logit<Real>(x, problem.dtype, id) * it;
-  finish_part<Row>(problem, part, z_target, scratch, shared);
+  if (threadIdx.x == 0) shared.z_target = load_logit<Real>(x, problem.dtype, id) * it;
+  finish_part<Row>(problem, part, scratch, shared);
 }
 
 }  // namespace samebits::cuda

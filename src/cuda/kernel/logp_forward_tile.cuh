@@ -59,35 +59,37 @@ __global__ void __launch_bounds__(32 * kMostTileWarps<T>, kResidentWarps<T> / kM
   const std::int64_t skipped = (std::int64_t{part.first} + warp * Tiles::kBlocks) * order::kBlock;
   char* mine = dynamic + warp * Tiles::kSharedBytes;
   TileCopy<T> copy(mine, x + skipped, x + problem.vocab, warps * Tiles::kBytes, lane);
-  if (warp < tiles) copy.start(warp < whole, mine, lane);
+  if (warp < tiles) copy.start(warp < whole, lane);
 
   const float it = scaled ? inverse_temperature<Row>(problem, part.row) : 1.0f;
-  const float z_target = threadIdx.x == 0 ? order::to_float(x[id]) * it : 0.0f;
-  part.stats = BlockStats<float>::at(dynamic + warps * Tiles::kSharedBytes, split.part_blocks, entropy);
+  if (threadIdx.x == 0) shared.z_target = order::to_float(x[id]) * it;
+  float* const stats = reinterpret_cast<float*>(dynamic + warps * Tiles::kSharedBytes);
   const bool second_half = lane >= 16;
+  const int shift = shift_of(x);
   const char* const my_block = mine + lane % 16 * Tiles::kPitch;
   for (int tile = warp; tile < tiles; tile += warps) {
     copy_wait();
     __syncwarp();
     if (tile >= whole && columns % order::kBlock != 0) {
-      fill_missing(mine, columns - tile * Tiles::kBlocks * order::kBlock, minus_infinity<T>(), lane);
+      fill_missing(mine, columns - tile * Tiles::kBlocks * order::kBlock, shift, minus_infinity<T>(), lane);
       __syncwarp();
     }
     HalfBlock<T> half;
-    half.load(my_block, lane / 16);
+    half.load(my_block, lane / 16, shift);
     __syncwarp();
-    if (tile + warps < tiles) copy.start(tile + warps < whole, mine, lane);
+    if (tile + warps < tiles) copy.start(tile + warps < whole, lane);
 
     const Extremes extreme = extremes(half);
     const float m = scaled ? extreme.max * it : extreme.max;
     const BlockSums sums = tile_sums<T, scaled, entropy>(half, it, m, extreme.min, second_half);
     const int b = tile * Tiles::kBlocks + lane % 16;
     if (b < part.count) {
-      (second_half ? part.stats.s : part.stats.m)[b] = second_half ? sums.s : m;
-      if (entropy && second_half) part.stats.u[b] = sums.u;
+      stats[second_half ? split.part_blocks + b : b] = second_half ? sums.s : m;
+      if (entropy && second_half) stats[2 * split.part_blocks + b] = sums.u;
     }
   }
-  finish_part<Row>(problem, part, z_target, scratch, shared);
+  part.stats = BlockStats<float>::at(stats, split.part_blocks, entropy);
+  finish_part<Row>(problem, part, scratch, shared);
 }
 
 }  // namespace samebits::cuda

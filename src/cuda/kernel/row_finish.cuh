@@ -32,6 +32,7 @@ struct FinishShared {
   typename Row::Fixed sum[kMaxWarps];
   typename Row::Real part_max;                // of this CTA's blocks
   typename Row::Fixed parts[2][kMaxCluster];  // in CTA 0 of a cluster: S and U of every CTA
+  typename Row::Real z_target;                // by thread 0, before the end of the row
   bool last;
 };
 
@@ -164,7 +165,7 @@ __device__ Part<Row> part_of(const core::LogpProblem& problem, const RowSplit& s
 
 template <class Row>
 __device__ void finish_in_cluster(const core::LogpProblem& problem, const Part<Row>& part,
-                                  typename Row::Real z_target, FinishShared<Row>& shared) {
+                                  FinishShared<Row>& shared) {
   typename Row::Real max = max_of<Row>(part.stats, part.count, shared);
   if (threadIdx.x == 0) shared.part_max = max;
   cluster_sync();
@@ -184,14 +185,13 @@ __device__ void finish_in_cluster(const core::LogpProblem& problem, const Part<R
     sums.sum += shared.parts[0][i];
     sums.entropy_sum += shared.parts[1][i];
   }
-  write_live_row<Row>(problem, part.row, max, sums, z_target);
+  write_live_row<Row>(problem, part.row, max, sums, shared.z_target);
 }
 
 // The last of the row's CTAs to get here finishes it.
 template <class Row>
 __device__ void finish_in_memory(const core::LogpProblem& problem, const Part<Row>& part,
-                                 typename Row::Real z_target, const PartScratch& scratch,
-                                 FinishShared<Row>& shared) {
+                                 const PartScratch& scratch, FinishShared<Row>& shared) {
   using Real = typename Row::Real;
   const bool entropy = part.stats.u != nullptr;
   const auto all = BlockStats<Real>::at(
@@ -211,22 +211,21 @@ __device__ void finish_in_memory(const core::LogpProblem& problem, const Part<Ro
   __threadfence();
   const Real max = max_of<Row>(all, part.blocks, shared);
   const RowSums<Row> sums = sums_of<Row>(all, part.blocks, max, shared);
-  if (threadIdx.x == 0) write_live_row<Row>(problem, part.row, max, sums, z_target);
+  if (threadIdx.x == 0) write_live_row<Row>(problem, part.row, max, sums, shared.z_target);
 }
 
 // The end of a CTA, with the statistics of its part in place.
 template <class Row>
 __device__ void finish_part(const core::LogpProblem& problem, const Part<Row>& part,
-                            typename Row::Real z_target, const PartScratch& scratch,
-                            FinishShared<Row>& shared) {
+                            const PartScratch& scratch, FinishShared<Row>& shared) {
   __syncthreads();
   if (part.parts > 1) {
-    if (scratch.stats == nullptr) return finish_in_cluster<Row>(problem, part, z_target, shared);
-    return finish_in_memory<Row>(problem, part, z_target, scratch, shared);
+    if (scratch.stats == nullptr) return finish_in_cluster<Row>(problem, part, shared);
+    return finish_in_memory<Row>(problem, part, scratch, shared);
   }
   const typename Row::Real max = max_of<Row>(part.stats, part.blocks, shared);
   const RowSums<Row> sums = sums_of<Row>(part.stats, part.blocks, max, shared);
-  if (threadIdx.x == 0) write_live_row<Row>(problem, part.row, max, sums, z_target);
+  if (threadIdx.x == 0) write_live_row<Row>(problem, part.row, max, sums, shared.z_target);
 }
 
 }  // namespace samebits::cuda

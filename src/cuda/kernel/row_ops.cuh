@@ -32,8 +32,15 @@ __global__ void __launch_bounds__(kGradientThreads)
   }
 }
 
-// Sums of blocks meet in a tree over the block index. A CTA does the subtree over kSubtree blocks.
-inline constexpr int kSubtree = 1024;
+// Sums of blocks meet in a tree over the block index. A CTA does a subtree over a power of two of blocks, at most this
+// many; as many subtrees make the longest row.
+inline constexpr int kSubtree = 1024, kSmallSubtree = 32;
+static_assert(order::kMaxVocab / order::kBlock / kSmallSubtree <= kSubtree);
+
+struct SubtreeSplit {
+  std::int64_t first_row;
+  int subtrees, blocks;  // of a row, of a subtree
+};
 
 // The tree over `count` values in shared memory, missing ones +0; the result in values[0]. Called by a whole CTA.
 template <class Real>
@@ -65,17 +72,16 @@ __device__ void store_row_sum(const core::RowSumProblem& problem, std::int64_t r
 // Items (row, subtree), subtree fastest. With one subtree the row is finished, else `partial` [row, subtree] gets it.
 template <class Real>
 __global__ void __launch_bounds__(32 * kBlockWarps)
-    row_sum_blocks(const __grid_constant__ core::RowSumProblem problem, const std::int64_t first_row,
-                   const int subtrees, Real* partial) {
+    row_sum_blocks(const __grid_constant__ core::RowSumProblem problem, const SubtreeSplit split,
+                   Real* partial) {
   __shared__ Real sums[kSubtree];
-  const std::int64_t slot = blockIdx.x / subtrees, row = first_row + slot;
-  const int subtree = blockIdx.x % subtrees, lane = threadIdx.x % 32;
-  const int blocks = static_cast<int>(order::block_count(problem.columns)) - subtree * kSubtree;
-  const int count = min(blocks, kSubtree);
+  const std::int64_t row = split.first_row + blockIdx.x / split.subtrees;
+  const int lane = threadIdx.x % 32, first = static_cast<int>(blockIdx.x % split.subtrees) * split.blocks;
+  const int count = min(static_cast<int>(order::block_count(problem.columns)) - first, split.blocks);
   const char* values = problem.columns > 0 ? row_bytes(problem.values, row) : nullptr;
   for (int b = threadIdx.x / 32; b < count; b += kBlockWarps) {
     Real v[4], sum = 0;
-    const std::int64_t column = (static_cast<std::int64_t>(subtree) * kSubtree + b) * order::kBlock + lane;
+    const std::int64_t column = (static_cast<std::int64_t>(first) + b) * order::kBlock + lane;
     load_logits<4, 32>(v, values, problem.dtype, column, problem.columns, Real(0));
 #pragma unroll
     for (const Real value : v) sum = sum + value;
@@ -86,7 +92,7 @@ __global__ void __launch_bounds__(32 * kBlockWarps)
   tree_sum(sums, count);
   if (threadIdx.x != 0) return;
   const Real sum = count > 0 ? sums[0] : Real(0);
-  if (subtrees == 1)
+  if (split.subtrees == 1)
     store_row_sum(problem, row, sum);
   else
     partial[blockIdx.x] = sum;
@@ -95,14 +101,14 @@ __global__ void __launch_bounds__(32 * kBlockWarps)
 // The tree over a row's subtrees; a CTA per row.
 template <class Real>
 __global__ void __launch_bounds__(32 * kBlockWarps)
-    row_sum_subtrees(const __grid_constant__ core::RowSumProblem problem, const std::int64_t first_row,
-                     const int subtrees, const Real* partial) {
+    row_sum_subtrees(const __grid_constant__ core::RowSumProblem problem, const SubtreeSplit split,
+                     const Real* partial) {
   __shared__ Real sums[kSubtree];
-  for (int i = threadIdx.x; i < subtrees; i += 32 * kBlockWarps)
-    sums[i] = partial[static_cast<std::int64_t>(blockIdx.x) * subtrees + i];
+  for (int i = threadIdx.x; i < split.subtrees; i += 32 * kBlockWarps)
+    sums[i] = partial[static_cast<std::int64_t>(blockIdx.x) * split.subtrees + i];
   __syncthreads();
-  tree_sum(sums, subtrees);
-  if (threadIdx.x == 0) store_row_sum(problem, first_row + blockIdx.x, sums[0]);
+  tree_sum(sums, split.subtrees);
+  if (threadIdx.x == 0) store_row_sum(problem, split.first_row + blockIdx.x, sums[0]);
 }
 
 }  // namespace samebits::cuda

@@ -18,6 +18,13 @@ struct Tile {
   static constexpr int kBytes = kBlocks * kBlockBytes;
 };
 
+// How far the rows of 16-bit types may lie from a multiple of 4 bytes: 0 or 2. A tile of such a row is copied from 2
+// bytes before it, so that in shared memory each of its blocks begins 2 bytes late and has a word more.
+template <class T>
+__device__ __forceinline__ int shift_of(const T* row) {
+  return sizeof(T) == 4 ? 0 : static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 4);
+}
+
 // Copies the tiles of one warp, one after the other, from a row aligned to its element size.
 template <class T>
 class TileCopy {
@@ -28,63 +35,77 @@ class TileCopy {
   __device__ __forceinline__ TileCopy(char* shared, const T* first, const T* end, int stride, int lane)
       : to_(shared_address(shared) + place(lane * 16)),
         stride_(stride),
+        aligned_(reinterpret_cast<std::uintptr_t>(first) % 16 == 0),
         from_(reinterpret_cast<const char*>(first) + lane * 16),
         end_(reinterpret_cast<const char*>(end)) {}
 
   // Starts the copies of the next tile; `whole`: all of it lies within the row.
-  __device__ __forceinline__ void start(bool whole, char* shared, int lane) {
-    const auto address = reinterpret_cast<std::uintptr_t>(from_);
-    if (whole && address % 16 == 0) {
+  __device__ __forceinline__ void start(bool whole, int lane) {
+    if (whole && aligned_) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) copy16(to_ + i * kStep, from_ + i * 512);
-    } else if (address % 16 == 0) {
+    } else if (aligned_) {
 #pragma unroll 1
       for (int i = 0; i < kCopies; ++i) {
-        const std::int64_t left = end_ - from_ - i * 512;
-        const int bytes = static_cast<int>(min(max(left, std::int64_t{0}), std::int64_t{16}));
+        const int bytes = left(from_ + i * 512, 16);
         copy16_partial(to_ + i * kStep, bytes > 0 ? from_ + i * 512 : from_, bytes);
       }
     } else {
-      start_unaligned(shared, from_ - lane * 16, lane);
+      start_words(from_ - lane * 16, to_ - place(lane * 16), whole, lane);
     }
     from_ += stride_;
   }
 
  private:
-  static constexpr int kCopies = Tiles::kBytes / 512;
-  static constexpr int kStep =
-      512 / Tiles::kBlockBytes * Tiles::kPitch;  // a warp copies whole blocks at a time
+  static constexpr int kCopies = Tiles::kBytes / 512;                     // of 16 bytes per lane
+  static constexpr int kStep = 512 / Tiles::kBlockBytes * Tiles::kPitch;  // 512 bytes are whole blocks
 
   // Where the byte at `offset` of a tile lies in shared memory.
   __device__ static int place(int offset) {
     return offset / Tiles::kBlockBytes * Tiles::kPitch + offset % Tiles::kBlockBytes;
   }
 
-  // Rows that begin at a multiple of 4 bytes are copied 4 at a time; other 16-bit rows through registers.
-  __device__ __forceinline__ void start_unaligned(char* shared, const char* tile, int lane) {
-    const int bytes = static_cast<int>(min(end_ - tile, std::int64_t{Tiles::kBytes}));
-    const std::uint32_t to = shared_address(shared);
-    if (sizeof(T) == 4 || reinterpret_cast<std::uintptr_t>(tile) % 4 == 0) {
-#pragma unroll 8
-      for (int at = lane * 4; at + 4 <= bytes; at += 128) copy4(to + place(at), tile + at);
-      if (bytes % 4 == 0) return;
+  // 4 bytes per lane, block by block, from `tile` or 2 bytes before it and then one word more.
+  __device__ __forceinline__ void start_words(const char* tile, std::uint32_t to, bool whole, int lane) {
+    constexpr int kWordCopies = Tiles::kBlockBytes / 128;
+    const bool shifted = reinterpret_cast<std::uintptr_t>(tile) % 4 != 0;
+    const char* from = tile - (shifted ? 2 : 0) + lane * 4;
+    to += lane * 4;
+#pragma unroll 1
+    for (int b = 0; b < Tiles::kBlocks; ++b) {
+#pragma unroll
+      for (int i = 0; i < kWordCopies; ++i) {
+        if (whole)
+          copy4(to + i * 128, from + i * 128);
+        else
+          copy4_partial(to + i * 128, left(from, i * 128 + 4) > i * 128 ? from + i * 128 : tile,
+                        max(left(from, i * 128 + 4) - i * 128, 0));
+      }
+      if (shifted && lane == 0) {
+        const int bytes = max(left(from, Tiles::kBlockBytes + 4) - Tiles::kBlockBytes, 0);
+        copy4_partial(to + Tiles::kBlockBytes, bytes > 0 ? from + Tiles::kBlockBytes : tile, bytes);
+      }
+      from += Tiles::kBlockBytes;
+      to += Tiles::kPitch;
     }
-    const int begin = reinterpret_cast<std::uintptr_t>(tile) % 4 == 0 ? bytes / 4 * 4 : 0;
-#pragma unroll 8
-    for (int at = begin + lane * static_cast<int>(sizeof(T)); at < bytes;
-         at += 32 * static_cast<int>(sizeof(T)))
-      *reinterpret_cast<T*>(shared + place(at)) = *reinterpret_cast<const T*>(tile + at);
+  }
+
+  // Bytes of the row from `at` on, `most` at most.
+  __device__ __forceinline__ int left(const char* at, int most) const {
+    return static_cast<int>(
+        min(max(static_cast<std::int64_t>(end_ - at), std::int64_t{0}), std::int64_t{most}));
   }
 
   std::uint32_t to_;
   int stride_;
+  bool aligned_;
   const char *from_, *end_;
 };
 
-// Columns of the last block that do not exist count as -inf. `columns` of this tile exist.
+// Columns of the last block that do not exist count as -inf. `columns` of this tile exist; blocks begin `shift` late.
 template <class T>
-__device__ __forceinline__ void fill_missing(char* shared, int columns, T minus_inf, int lane) {
-  char* block = shared + columns / order::kBlock * Tile<T>::kPitch;
+__device__ __forceinline__ void fill_missing(char* shared, int columns, int shift, T minus_inf, int lane) {
+  char* block = shared + columns / order::kBlock * Tile<T>::kPitch + shift;
 #pragma unroll 1
   for (int c = columns % order::kBlock + lane; c < order::kBlock; c += 32)
     reinterpret_cast<T*>(block)[c] = minus_inf;

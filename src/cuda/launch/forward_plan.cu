@@ -27,19 +27,25 @@ struct Widths {
 template <class T>
 constexpr Widths kTileWidths = {kResidentWarps<T>, kTileWarps<T>, kMostTileWarps<T>};
 
-Widths widths_of(const core::LogpProblem& problem) {
+Widths widths_of(const core::LogpProblem& problem, int shared_bytes) {
   if (problem.binary64) return {32, kBlockWarps, kBlockWarps};
-  return problem.dtype == DType::kFloat32 ? kTileWidths<float> : kTileWidths<order::BFloat16>;
+  if (problem.dtype != DType::kFloat32) return kTileWidths<order::BFloat16>;
+  // Not every architecture has room for the tiles of a wide CTA and the statistics of a long part.
+  const std::int64_t wide = std::int64_t{kMostTileWarps<float>} * Tile<float>::kSharedBytes +
+                            BlockStats<float>::bytes(kMaxPartBlocks, true) +
+                            static_cast<std::int64_t>(sizeof(FinishShared<order::RowV1>));
+  constexpr int kNarrow = 4;
+  return wide <= shared_bytes ? kTileWidths<float> : Widths{kResidentWarps<float>, kNarrow, kNarrow};
 }
 
 }  // namespace
 
-ForwardPlan plan_forward(const core::LogpProblem& problem, int multiprocessors, bool clusters) {
+ForwardPlan plan_forward(const core::LogpProblem& problem, const DeviceTraits& device, bool clusters) {
   ForwardPlan plan{};
   plan.entropy = problem.wants_entropy();
   const std::int64_t blocks = order::block_count(problem.vocab);
-  const Widths widths = widths_of(problem);
-  const std::int64_t filling = std::int64_t{multiprocessors} * widths.resident;
+  const Widths widths = widths_of(problem, device.shared_bytes);
+  const std::int64_t filling = std::int64_t{device.multiprocessors} * widths.resident;
   const bool few = problem.rows * kMaxCluster * widths.few_rows <= filling;
   plan.warps = few ? widths.few_rows : widths.many_rows;
   // A part is a multiple of the blocks that one warp takes at a time, and leaves no warp without any.

@@ -15,6 +15,6 @@ struct ForwardPlan {
 };
 
 // `clusters`: the kernels were compiled for an architecture that has them.
-ForwardPlan plan_forward(const core::LogpProblem& problem, int multiprocessors, bool clusters);
+ForwardPlan plan_forward(const core::LogpProblem& problem, const DeviceTraits& device, bool clusters);
 
 }  // namespace samebits::cuda

@@ -49,7 +49,7 @@ bool has_clusters() {
 }
 
 ForwardPlan plan_of(const core::LogpProblem& problem, const core::DeviceCall& call) {
-  return plan_forward(problem, traits(call.device).multiprocessors, has_clusters());
+  return plan_forward(problem, traits(call.device), has_clusters());
 }
 
 std::size_t scratch_bytes(const ForwardPlan& plan) {

@@ -11,36 +11,38 @@ namespace {
 // Most scratch for the subtrees of long rows; more rows than fit are done in turns.
 constexpr std::int64_t kMaxPartialBytes = std::int64_t{16} << 20;
 
-int subtrees_of(const core::RowSumProblem& problem) {
-  const std::int64_t blocks = order::block_count(problem.columns);
-  return static_cast<int>(std::max<std::int64_t>((blocks + kSubtree - 1) / kSubtree, 1));
+// Few rows are cut small, so that they spread over the device.
+SubtreeSplit split_of(const core::RowSumProblem& problem, int multiprocessors) {
+  const std::int64_t blocks = std::max<std::int64_t>(order::block_count(problem.columns), 1);
+  SubtreeSplit split{0, 1, kSubtree};
+  if (problem.rows < 8 * multiprocessors && blocks > 4 * kSmallSubtree) split.blocks = kSmallSubtree;
+  split.subtrees = static_cast<int>((blocks + split.blocks - 1) / split.blocks);
+  return split;
 }
 
-std::int64_t rows_per_turn(const core::RowSumProblem& problem) {
-  const std::int64_t subtrees = subtrees_of(problem);
-  if (subtrees == 1) return std::min(problem.rows, kMaxItems);
-  return std::min(problem.rows, kMaxPartialBytes / (subtrees * dtype_size(problem.dtype)));
+std::int64_t rows_per_turn(const core::RowSumProblem& problem, const SubtreeSplit& split) {
+  if (split.subtrees == 1) return std::min(problem.rows, kMaxItems);
+  return std::min(problem.rows, kMaxPartialBytes / (split.subtrees * dtype_size(problem.dtype)));
 }
 
-std::size_t partial_bytes(const core::RowSumProblem& problem) {
-  const int subtrees = subtrees_of(problem);
-  return subtrees == 1
-             ? 0
-             : static_cast<std::size_t>(rows_per_turn(problem) * subtrees * dtype_size(problem.dtype));
+std::size_t partial_bytes(const core::RowSumProblem& problem, const SubtreeSplit& split) {
+  if (split.subtrees == 1) return 0;
+  return static_cast<std::size_t>(rows_per_turn(problem, split) * split.subtrees * dtype_size(problem.dtype));
 }
 
 template <class Real>
 void run_row_sum(const core::RowSumProblem& problem, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
-  Scratch scratch(call, Scratch::rounded(partial_bytes(problem)));
-  auto* partial = static_cast<Real*>(scratch.take(partial_bytes(problem)));
-  const int subtrees = subtrees_of(problem), threads = 32 * kBlockWarps;
-  in_ranges(problem.rows, rows_per_turn(problem), [&](std::int64_t first, std::int64_t rows) {
-    launch("row_sum_blocks", row_sum_blocks<Real>, {rows * subtrees, threads}, call, problem, first, subtrees,
+  SubtreeSplit split = split_of(problem, traits(call.device).multiprocessors);
+  Scratch scratch(call, Scratch::rounded(partial_bytes(problem, split)));
+  auto* partial = static_cast<Real*>(scratch.take(partial_bytes(problem, split)));
+  const int threads = 32 * kBlockWarps;
+  in_ranges(problem.rows, rows_per_turn(problem, split), [&](std::int64_t first, std::int64_t rows) {
+    split.first_row = first;
+    launch("row_sum_blocks", row_sum_blocks<Real>, {rows * split.subtrees, threads}, call, problem, split,
            partial);
-    if (subtrees > 1)
-      launch("row_sum_subtrees", row_sum_subtrees<Real>, {rows, threads}, call, problem, first, subtrees,
-             partial);
+    if (split.subtrees > 1)
+      launch("row_sum_subtrees", row_sum_subtrees<Real>, {rows, threads}, call, problem, split, partial);
   });
 }
 
@@ -59,8 +61,9 @@ void row_sum(const core::RowSumProblem& problem, const core::DeviceCall& call) {
   problem.dtype == DType::kFloat64 ? run_row_sum<double>(problem, call) : run_row_sum<float>(problem, call);
 }
 
-std::size_t row_sum_scratch_bytes(const core::RowSumProblem& problem, const core::DeviceCall&) {
-  return Scratch::padded(Scratch::rounded(partial_bytes(problem)));
+std::size_t row_sum_scratch_bytes(const core::RowSumProblem& problem, const core::DeviceCall& call) {
+  const SubtreeSplit split = split_of(problem, traits(call.device).multiprocessors);
+  return Scratch::padded(Scratch::rounded(partial_bytes(problem, split)));
 }
 
 }  // namespace samebits::cuda

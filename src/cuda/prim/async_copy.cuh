@@ -20,7 +20,13 @@ __device__ __forceinline__ void copy4(std::uint32_t shared, const void* global) 
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(global) : "memory");
 }
 
-// The first `bytes` (0 to 16) of them; the rest becomes zero and is not read.
+// The first `bytes` (0 to 4) of them; the rest becomes zero and is not read.
+__device__ __forceinline__ void copy4_partial(std::uint32_t shared, const void* global, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+               : "memory");
+}
+
+// The first `bytes` (0 to 16) of 16; the rest becomes zero and is not read.
 __device__ __forceinline__ void copy16_partial(std::uint32_t shared, const void* global, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
                : "memory");
