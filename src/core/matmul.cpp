@@ -13,7 +13,8 @@ std::string name_of(DType dtype) { return std::string(dtype_name(dtype)); }
 
 bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
-void check_contract(std::string_view contract, DType dtype) {
+// Whether `contract` means tc16 for operands of `dtype`; throws where it means nothing.
+bool check_contract(std::string_view contract, DType dtype) {
   const std::string quoted = "'" + std::string(contract) + "'";
   if (contract != "auto" && contract != "fma" && contract != "tc16")
     throw Error(ErrorCode::kInvalidArgument, "contract", "is " + quoted + "; may be 'auto', 'fma' or 'tc16'");
@@ -21,10 +22,7 @@ void check_contract(std::string_view contract, DType dtype) {
     throw Error(ErrorCode::kInvalidArgument, "contract",
                 "is 'tc16' with " + name_of(dtype) +
                     " operands; tc16 takes bfloat16 or float16, may be 'auto' or 'fma'");
-  if (contract != "fma" && is_half(dtype))
-    throw Error(ErrorCode::kUnsupported, "contract",
-                "is " + quoted + ", which for " + name_of(dtype) +
-                    " operands means tc16, and no backend here has it yet; may be contract=\"fma\"");
+  return contract != "fma" && is_half(dtype);
 }
 
 void check_operand(const ConstTensorView& view, const char* name) {
@@ -111,7 +109,7 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
   check_matrix(a, "a", "[M, K]");
   check_matrix(b, "b", "[K, N]");
   check_same_dtype(b, "b", a.dtype, "a");
-  check_contract(options.contract, a.dtype);
+  const bool tc16 = check_contract(options.contract, a.dtype);
   if (a.shape[1] != b.shape[0])
     throw Error(ErrorCode::kInvalidArgument, "b",
                 "has shape " + shape_text(b) + " and a has shape " + shape_text(a) + "; b must have " +
@@ -125,6 +123,7 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
   problem.columns = b.shape[1];
   problem.depth = a.shape[1];
   problem.dtype = a.dtype;
+  problem.tc16 = tc16;
   problem.out_dtype = out.dtype;
   problem.a = {a.data, a.strides[0], a.strides[1]};
   problem.b = {b.data, b.strides[0], b.strides[1]};
@@ -148,12 +147,7 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
   if (matmul_options.bias)
     throw Error(ErrorCode::kInvalidArgument, "bias",
                 "is among the options of the product; must be the argument of linear_logp_forward");
-  if (is_half(hidden.dtype))
-    throw Error(ErrorCode::kUnsupported, "hidden",
-                "is " + name_of(hidden.dtype) +
-                    "; linear_logp may have float32 or float64 until the fused LM head; logp(matmul(..., "
-                    "contract=\"fma\", out_dtype=float32)) takes 16-bit operands");
-  check_contract(matmul_options.contract, hidden.dtype);
+  const bool tc16 = check_contract(matmul_options.contract, hidden.dtype);
   if (options.precision == Precision::kFloat64 && hidden.dtype != DType::kFloat64)
     throw Error(ErrorCode::kUnsupported, "precision",
                 "is 'fp64' with " + name_of(hidden.dtype) +
@@ -177,6 +171,7 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
                                             {"logp", outputs.logp},
                                             {"lse", outputs.lse},
                                             {"entropy", outputs.entropy}});
+  problem.tc16 = tc16;
   problem.hidden_size = weight.shape[1];
   problem.hidden = {hidden.data, hidden.dtype, core::RowIndex::of(hidden, hidden.rank - 1)};
   problem.hidden_stride = hidden.strides[hidden.rank - 1];

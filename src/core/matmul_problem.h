@@ -14,10 +14,11 @@ struct Operand {
   std::int64_t column_stride = 0;
 };
 
-// out[i, j] = sum over k of a(i, k) * b(k, j), plus bias[j] where there is one, under fma.v1 or fma64.v1.
+// out[i, j] = sum over k of a(i, k) * b(k, j), plus bias[j] where there is one, under fma.v1, fma64.v1 or tc16.v1.
 struct MatmulProblem {
   std::int64_t rows = 0, columns = 0, depth = 0;  // M, N, K
   DType dtype = DType::kFloat32;                  // of a and b
+  bool tc16 = false;                              // tc16.v1 instead of fma.v1; dtype is then a 16-bit one
   DType out_dtype = DType::kFloat32;
   Operand a = {}, b = {};
   void* out = nullptr;
@@ -29,6 +30,7 @@ struct MatmulProblem {
 // logp of hidden @ weight.T + bias; `logp.logits` is absent, `logp.rows` counts the rows of hidden.
 struct LinearLogpProblem {
   LogpProblem logp = {};
+  bool tc16 = false;  // tc16.v1 instead of fma.v1; hidden, weight and bias are then of a 16-bit type
   std::int64_t hidden_size = 0;      // H
   RowArray<const void> hidden = {};  // rows of hidden, `hidden_stride` between neighbouring elements
   std::int64_t hidden_stride = 1;

@@ -82,29 +82,16 @@ std::string choose_contract(const PlanRequest& request, bool row64, std::vector<
     refusals.push_back("contract: is " + quoted_name(name) + "; may be 'auto', 'fma' or 'tc16'");
     return "";
   }
-  if (request.op == "linear_logp" && half) {
-    refusals.push_back("hidden: is " + std::string(dtype_name(request.dtype)) +
-                       "; linear_logp may have float32 or float64 until the fused LM head; "
-                       "logp(matmul(..., contract=\"fma\", out_dtype=float32)) takes 16-bit operands");
-    return "";
-  }
-  if (name == "tc16" || (name == "auto" && half)) {
-    const std::string dtype(dtype_name(request.dtype));
-    if (!half)
-      refusals.push_back("contract: is 'tc16' with " + dtype +
-                         " operands; tc16 takes bfloat16 or float16, may be "
-                         "'auto' or 'fma'");
-    else
-      refusals.push_back("contract: is " + quoted_name(name) + ", which for " + dtype +
-                         " operands means tc16, and no backend here has it yet; may be contract=\"fma\"");
+  if (name == "tc16" && !half) {
+    refusals.push_back("contract: is 'tc16' with " + std::string(dtype_name(request.dtype)) +
+                       " operands; tc16 takes bfloat16 or float16, may be 'auto' or 'fma'");
     return "";
   }
   const bool wide = request.dtype == DType::kFloat64;
   if (request.op == "linear_logp" && row64 != wide)
-    refusals.push_back(
-        "precision: is 'fp64' with float32 operands; linear_logp normalises in float64 for float64 "
-        "operands alone");
-  const std::string product = wide ? "fma64.v1" : "fma.v1";
+    refusals.push_back("precision: is 'fp64' with " + std::string(dtype_name(request.dtype)) +
+                       " operands; linear_logp normalises in float64 for float64 operands alone");
+  const std::string product = wide ? "fma64.v1" : half && name != "fma" ? "tc16.v1" : "fma.v1";
   return request.op == "matmul" ? product : product + "+" + row;
 }
 

@@ -33,9 +33,12 @@ constexpr core::Backend backend(const char* name, const char* requirement) {
       [](const core::LogpProblem& p, const core::Executor& e) { logp_backward(p, e, isa); },
       [](const core::LogpProblem& p, const core::Executor& e) { probability(p, e, isa); },
       [](const core::RowSumProblem& p, const core::Executor& e) { row_sum(p, e, isa); },
-      [](const core::MatmulProblem& p, const core::Executor& e) { matmul(p, e, *matmul_kernels(isa)); },
+      [](const core::MatmulProblem& p, const core::Executor& e) {
+        matmul(p, e, *matmul_kernels(isa), *tc16_kernels(isa));
+      },
       [](const core::LinearLogpProblem& p, const core::Executor& e) {
-        linear_logp_forward(p, e, {*matmul_kernels(isa), *row_kernels(isa), *row64_kernels(isa)});
+        linear_logp_forward(
+            p, e, {*matmul_kernels(isa), *tc16_kernels(isa), *row_kernels(isa), *row64_kernels(isa)});
       },
       logp_scratch_bytes,
       row_sum_scratch_bytes,

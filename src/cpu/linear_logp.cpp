@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "cpu/logp_rows.h"
-#include "cpu/matmul_tile.h"
+#include "cpu/tc16_tile.h"
 #include "cpu/workers.h"
+#include "order/number.h"
 
 namespace samebits::cpu {
 namespace {
@@ -66,16 +67,27 @@ struct Chunk {
   }
 };
 
-template <class Row>
+// Element `at` of a bias of a type that is computed in Real.
+template <class Real>
+Real bias_at(const void* bias, DType dtype, std::int64_t at) {
+  if constexpr (sizeof(Real) == 8) return static_cast<const double*>(bias)[at];
+  switch (dtype) {
+    case DType::kFloat16: return order::widen<Real>(static_cast<const order::Float16*>(bias)[at]);
+    case DType::kBFloat16: return order::widen<Real>(static_cast<const order::BFloat16*>(bias)[at]);
+    default: return static_cast<Real>(static_cast<const float*>(bias)[at]);
+  }
+}
+
+template <class Row, class Worker>
 class Forward {
  public:
   using Real = typename Row::Real;
 
-  Forward(const core::LinearLogpProblem& problem, const core::Executor& executor, const MatmulKernels& matmul,
-          const RowKernels<Row>& kernels)
+  Forward(const core::LinearLogpProblem& problem, const core::Executor& executor,
+          const typename Worker::Kernels& dot, const RowKernels<Row>& kernels)
       : problem_(problem),
         executor_(executor),
-        dot_(matmul.of<Real>()),
+        dot_(dot),
         kernels_(kernels),
         split_(choose_split<Real>(problem, executor.threads)),
         chunk_(split_, problem.logp.wants_entropy(), executor.workspace.data()),
@@ -105,7 +117,8 @@ class Forward {
         write_other_row<Row>(logp, next, kind);
         continue;
       }
-      chunk_.hidden[count] = problem_.hidden.at<Real>(next);
+      chunk_.hidden[count] = static_cast<const std::byte*>(problem_.hidden.data) +
+                             problem_.hidden.index.offset(next) * dtype_size(problem_.hidden.dtype);
       chunk_.row[count] = next;
       chunk_.target[count] = id;
       chunk_.inverse_tau[count] = order::inverse_temperature<Row>(logp.tau(next));
@@ -118,19 +131,19 @@ class Forward {
   void statistics(std::int64_t count) {
     const TileShape& shape = split_.shape;
     const std::int64_t column_blocks = shape.column_blocks(problem_.logp.vocab);
-    const std::size_t slice = TileWorker<Real>::scratch_bytes(shape, problem_.hidden_size);
-    run_workers(
-        executor_, shape.row_blocks(count) * column_blocks, split_.workers,
-        executor_.workspace.data() + chunk_.bytes, slice, [&](std::byte* scratch) {
-          return [&, worker = TileWorker<Real>(dot_, operands_, shape, scratch)](std::int64_t item) mutable {
-            // Neighbouring items share the columns, so that weight comes from the cache for all but one.
-            const std::int64_t row_blocks = shape.row_blocks(count);
-            tile_statistics(worker, item % row_blocks * shape.rows, item / row_blocks * shape.columns, count);
-          };
-        });
+    const std::size_t slice = Worker::scratch_bytes(shape, problem_.hidden_size);
+    run_workers(executor_, shape.row_blocks(count) * column_blocks, split_.workers,
+                executor_.workspace.data() + chunk_.bytes, slice, [&](std::byte* scratch) {
+                  return [&, worker = Worker(dot_, operands_, shape, scratch)](std::int64_t item) mutable {
+                    // Neighbouring items share the columns, so that weight comes from the cache for all but one.
+                    const std::int64_t row_blocks = shape.row_blocks(count);
+                    tile_statistics(worker, item % row_blocks * shape.rows, item / row_blocks * shape.columns,
+                                    count);
+                  };
+                });
   }
 
-  void tile_statistics(TileWorker<Real>& worker, std::int64_t row, std::int64_t column, std::int64_t count) {
+  void tile_statistics(Worker& worker, std::int64_t row, std::int64_t column, std::int64_t count) {
     const std::int64_t rows = std::min(split_.shape.rows, count - row);
     const std::int64_t columns = std::min(split_.shape.columns, problem_.logp.vocab - column);
     const Tile<Real> tile = worker.compute(chunk_.hidden + row, rows, column, columns);
@@ -138,10 +151,10 @@ class Forward {
         kernels_.block_stats[static_cast<int>(sizeof(Real) == 4 ? DType::kFloat32 : DType::kFloat64)];
     for (std::int64_t r = 0; r < rows; ++r) {
       Real* x = tile.data + r * tile.stride;
-      if (problem_.bias != nullptr) {
-        const Real* bias = static_cast<const Real*>(problem_.bias) + column * problem_.bias_stride;
-        for (std::int64_t c = 0; c < columns; ++c) x[c] = x[c] + bias[c * problem_.bias_stride];
-      }
+      if (problem_.bias != nullptr)
+        for (std::int64_t c = 0; c < columns; ++c)
+          x[c] =
+              x[c] + bias_at<Real>(problem_.bias, problem_.hidden.dtype, (column + c) * problem_.bias_stride);
       const std::int64_t i = row + r;
       const Real inverse_tau = chunk_.inverse_tau[i];
       const std::int64_t target = chunk_.target[i] - column;
@@ -169,34 +182,37 @@ class Forward {
 
   const core::LinearLogpProblem& problem_;
   const core::Executor& executor_;
-  const DotKernels<Real>& dot_;
+  const typename Worker::Kernels dot_;
   const RowKernels<Row>& kernels_;
   const Split split_;
   const Chunk<Real> chunk_;
   const TileOperands operands_;
 };
 
-template <class Real>
+template <class Worker>
 std::size_t scratch_bytes(const core::LinearLogpProblem& problem, int threads) {
-  const Split split = choose_split<Real>(problem, threads);
-  const Chunk<Real> chunk(split, problem.logp.wants_entropy(), nullptr);
-  const std::size_t slice = TileWorker<Real>::scratch_bytes(split.shape, problem.hidden_size);
-  return chunk.bytes + split.workers * slice;
+  const Split split = choose_split<typename Worker::Real>(problem, threads);
+  const Chunk<typename Worker::Real> chunk(split, problem.logp.wants_entropy(), nullptr);
+  return chunk.bytes + split.workers * Worker::scratch_bytes(split.shape, problem.hidden_size);
 }
 
 }  // namespace
 
 void linear_logp_forward(const core::LinearLogpProblem& problem, const core::Executor& executor,
                          const LinearLogpKernels& kernels) {
-  if (problem.logp.binary64)
-    Forward<order::Row64V1>(problem, executor, kernels.matmul, kernels.row64).run();
+  using order::RowV1, order::Row64V1;
+  if (problem.tc16)
+    Forward<RowV1, Tc16TileWorker>(problem, executor, {kernels.tc16, kernels.matmul.f32}, kernels.row).run();
+  else if (problem.logp.binary64)
+    Forward<Row64V1, TileWorker<double>>(problem, executor, kernels.matmul.f64, kernels.row64).run();
   else
-    Forward<order::RowV1>(problem, executor, kernels.matmul, kernels.row).run();
+    Forward<RowV1, TileWorker<float>>(problem, executor, kernels.matmul.f32, kernels.row).run();
 }
 
 std::size_t linear_logp_scratch_bytes(const core::LinearLogpProblem& problem, int threads) {
-  return problem.logp.binary64 ? scratch_bytes<double>(problem, threads)
-                               : scratch_bytes<float>(problem, threads);
+  if (problem.tc16) return scratch_bytes<Tc16TileWorker>(problem, threads);
+  return problem.logp.binary64 ? scratch_bytes<TileWorker<double>>(problem, threads)
+                               : scratch_bytes<TileWorker<float>>(problem, threads);
 }
 
 }  // namespace samebits::cpu

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "cpu/matmul_tile.h"
+#include "cpu/tc16_tile.h"
 #include "cpu/workers.h"
 #include "order/number.h"
 
@@ -59,18 +59,19 @@ void add_bias(const core::MatmulProblem& problem, const Tile<Real>& tile, std::i
   }
 }
 
-template <class Real>
-void run(const core::MatmulProblem& problem, const core::Executor& executor, const MatmulKernels& kernels) {
+template <class Worker>
+void run(const core::MatmulProblem& problem, const core::Executor& executor,
+         const typename Worker::Kernels& kernels) {
+  using Real = typename Worker::Real;
   const Split split = choose_split(problem, executor.threads);
   const TileShape& shape = split.shape;
   const TileOperands operands{problem.dtype,  problem.depth,        problem.a.column_stride,
                               problem.b.data, problem.b.row_stride, problem.b.column_stride};
   const std::int64_t column_blocks = shape.column_blocks(problem.columns);
   const std::int64_t items = shape.row_blocks(problem.rows) * column_blocks;
-  const std::size_t slice = TileWorker<Real>::scratch_bytes(shape, problem.depth);
+  const std::size_t slice = Worker::scratch_bytes(shape, problem.depth);
   run_workers(executor, items, split.workers, executor.workspace.data(), slice, [&](std::byte* scratch) {
-    return [&, worker = TileWorker<Real>(kernels.of<Real>(), operands, shape, scratch)](
-               std::int64_t item) mutable {
+    return [&, worker = Worker(kernels, operands, shape, scratch)](std::int64_t item) mutable {
       const std::int64_t row = item / column_blocks * shape.rows;
       const std::int64_t column = item % column_blocks * shape.columns;
       const std::int64_t rows = std::min(shape.rows, problem.rows - row);
@@ -97,20 +98,27 @@ void run(const core::MatmulProblem& problem, const core::Executor& executor, con
 
 }  // namespace
 
-void matmul(const core::MatmulProblem& problem, const core::Executor& executor,
-            const MatmulKernels& kernels) {
+void matmul(const core::MatmulProblem& problem, const core::Executor& executor, const MatmulKernels& kernels,
+            const Tc16Kernels& tc16) {
   if (problem.rows == 0 || problem.columns == 0) return;
-  problem.dtype == DType::kFloat64 ? run<double>(problem, executor, kernels)
-                                   : run<float>(problem, executor, kernels);
+  if (problem.tc16)
+    run<Tc16TileWorker>(problem, executor, {tc16, kernels.f32});
+  else if (problem.dtype == DType::kFloat64)
+    run<TileWorker<double>>(problem, executor, kernels.f64);
+  else
+    run<TileWorker<float>>(problem, executor, kernels.f32);
 }
 
 std::size_t matmul_scratch_bytes(const core::MatmulProblem& problem, int threads) {
   if (problem.rows == 0 || problem.columns == 0) return 0;
   const Split split = choose_split(problem, threads);
-  const std::size_t slice = problem.dtype == DType::kFloat64
-                                ? TileWorker<double>::scratch_bytes(split.shape, problem.depth)
-                                : TileWorker<float>::scratch_bytes(split.shape, problem.depth);
-  return split.workers * slice;
+  const auto slice = [&] {
+    if (problem.tc16) return Tc16TileWorker::scratch_bytes(split.shape, problem.depth);
+    if (problem.dtype == DType::kFloat64)
+      return TileWorker<double>::scratch_bytes(split.shape, problem.depth);
+    return TileWorker<float>::scratch_bytes(split.shape, problem.depth);
+  };
+  return split.workers * slice();
 }
 
 }  // namespace samebits::cpu

@@ -59,9 +59,12 @@ struct Tile {
 };
 
 // The scratch of one worker and what it computes in it.
-template <class Real>
+template <class RealType>
 class TileWorker {
  public:
+  using Real = RealType;
+  using Kernels = DotKernels<Real>;
+
   // Bytes for tiles of `shape` over `depth`; a multiple of 64.
   static std::size_t scratch_bytes(const TileShape& shape, std::int64_t depth) {
     return Layout(shape, depth).total * sizeof(Real);

@@ -1,4 +1,5 @@
-// The scalar twins of fma.v1 and fma64.v1 (CONTRACT section 3) and of the linear log-probability (section 4).
+// The scalar twins of the products (fma.v1 and fma64.v1: CONTRACT section 3; tc16.v1: section 2, tc16.h) and of the
+// linear log-probability (section 4).
 #pragma once
 
 #include "core/matmul_problem.h"

@@ -15,6 +15,7 @@ struct Head {
   std::int64_t size = 0;        // H
   Values hidden, weight, bias;  // [rows, size], [columns, size], [columns] or empty
   Lay hidden_lay = Lay::kDense, weight_lay = Lay::kDense;
+  std::string contract = "fma";
 };
 
 LogpResult fused(const Head& head, const std::string& backend, int threads) {
@@ -39,7 +40,8 @@ LogpResult fused(const Head& head, const std::string& backend, int threads) {
   ExecContext context;
   context.backend = backend;
   context.threads = threads;
-  linear_logp_forward(hidden.view(), weight.view(), targets, bias, options, outputs, {}, context);
+  linear_logp_forward(hidden.view(), weight.view(), targets, bias, options, outputs, {head.contract},
+                      context);
   return result;
 }
 
@@ -48,13 +50,9 @@ LogpResult unfused(const Head& head, const std::string& backend) {
   LogpCase c = head.logp;
   const Matrix hidden(head.hidden, c.rows, head.size, head.hidden_lay);
   const Matrix weight(head.weight, c.columns, head.size, head.weight_lay);
-  c.logits = product(hidden.view(), weight.transposed(), c.real(), backend, 2);
-  for (std::int64_t i = 0; i < c.rows * c.columns && head.bias.count() > 0; ++i) {
-    if (c.binary64())
-      c.logits.as<double>()[i] += head.bias.as<double>()[i % c.columns];
-    else
-      c.logits.as<float>()[i] += head.bias.as<float>()[i % c.columns];
-  }
+  ConstTensorView bias;
+  if (head.bias.count() > 0) bias = {head.bias.bytes.data(), head.bias.dtype, {c.columns}};
+  c.logits = product(hidden.view(), weight.transposed(), c.real(), backend, 2, bias, head.contract);
   LogpResult result = run_case(c, twin(c), {}, [&] {
     ExecContext context;
     context.backend = backend;
@@ -89,9 +87,11 @@ TEST_P(LinearLogp, random_heads_equal_the_unfused_call) {
   for (int i = 0; i < 600; ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
     Rng rng(static_cast<std::uint64_t>(i));
-    const DType dtype = rng.chance(3) ? DType::kFloat64 : DType::kFloat32;
+    const DType dtype =
+        rng.pick({DType::kFloat32, DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16});
     const std::int64_t rows = rng.between(0, 20), vocab = rng.between(1, 700), size = rng.between(1, 90);
     Head head = random_head(rng, rows, vocab, size, dtype);
+    if (dtype_size(dtype) == 2 && !rng.chance(4)) head.contract = "tc16";
     if (rng.chance(4)) head.weight = random_elements(rng, dtype, vocab * size);
     head.hidden_lay = kLays[rng.below(7)];
     head.weight_lay = kLays[rng.below(7)];
@@ -123,10 +123,11 @@ TEST_P(LinearLogp, random_heads_equal_the_unfused_call) {
 
 TEST_P(LinearLogp, every_vocab_size_and_thread_count_equals_the_unfused_call) {
   for (const std::int64_t vocab : {1, 2, 31, 33, 127, 128, 129, 383, 385, 1000, 32001}) {
-    for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
       SCOPED_TRACE(std::string(dtype_name(dtype)) + " V = " + std::to_string(vocab));
       Rng rng(static_cast<std::uint64_t>(vocab));
-      const Head head = random_head(rng, vocab > 1000 ? 3 : 30, vocab, 24, dtype);
+      Head head = random_head(rng, vocab > 1000 ? 3 : 30, vocab, 24, dtype);
+      if (dtype == DType::kBFloat16) head.contract = "tc16";
       const LogpResult expected = unfused(head, GetParam());
       for (const int threads : {1, 2, 7})
         ASSERT_TRUE(same_result(expected, fused(head, GetParam(), threads)));
@@ -143,13 +144,17 @@ TEST_P(LinearLogp, rows_in_chunks_equal_the_unfused_call) {
 }
 
 TEST_P(LinearLogp, the_twin_agrees) {
-  for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(std::string(dtype_name(dtype)));
     Rng rng(3);
-    const Head head = random_head(rng, 6, 300, 8200, dtype);
+    Head head = random_head(rng, 6, 300, 8200, dtype);
+    if (dtype_size(dtype) == 2) head.contract = "tc16";
+    const DType real = head.logp.real();
     LogpResult expected(head.logp);
     core::LinearLogpProblem problem;
     problem.logp.rows = 6;
     problem.logp.vocab = problem.logp.columns = 300;
+    problem.tc16 = head.contract == "tc16";
     problem.logp.dtype = dtype;
     problem.logp.binary64 = dtype == DType::kFloat64;
     const std::int64_t shape[] = {6};
@@ -158,9 +163,9 @@ TEST_P(LinearLogp, the_twin_agrees) {
       return core::RowArray<Void>{data, type, core::RowIndex::of(view, 1)};
     };
     problem.logp.targets = rows(static_cast<const void*>(head.logp.targets.data()), DType::kInt64);
-    problem.logp.logp = rows(static_cast<void*>(expected.logp.bytes.data()), dtype);
-    problem.logp.lse = rows(static_cast<void*>(expected.lse.bytes.data()), dtype);
-    problem.logp.entropy = rows(static_cast<void*>(expected.entropy.bytes.data()), dtype);
+    problem.logp.logp = rows(static_cast<void*>(expected.logp.bytes.data()), real);
+    problem.logp.lse = rows(static_cast<void*>(expected.lse.bytes.data()), real);
+    problem.logp.entropy = rows(static_cast<void*>(expected.entropy.bytes.data()), real);
     problem.logp.row_max = expected.row_max.bytes.data();
     problem.logp.row_sum = expected.row_sum.bytes.data();
     problem.logp.row_entropy_sum = expected.row_entropy_sum.bytes.data();

@@ -88,14 +88,9 @@ Values normal_elements(Rng& rng, DType dtype, std::int64_t count) {
   return values;
 }
 
-MatmulOptions fma_by_name() {
-  MatmulOptions options;
-  options.contract = "fma";
-  return options;
-}
-
 Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
-               const std::string& backend, int threads, const ConstTensorView& bias) {
+               const std::string& backend, int threads, const ConstTensorView& bias,
+               const std::string& contract) {
   Placement placement;
   placement.gap = 3;
   placement.offset = 1;
@@ -103,7 +98,8 @@ Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dty
   ExecContext context;
   context.backend = backend;
   context.threads = threads;
-  MatmulOptions options = fma_by_name();
+  MatmulOptions options;
+  options.contract = contract;
   options.bias = bias;
   matmul(a, b, out.view(), options, context);
   EXPECT_TRUE(out.gaps_are_untouched()) << "wrote between the rows of out";
@@ -111,13 +107,14 @@ Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dty
 }
 
 Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
-                    const ConstTensorView& bias) {
+                    const ConstTensorView& bias, const std::string& contract) {
   Values out(out_dtype, a.shape[0] * b.shape[1]);
   core::MatmulProblem problem;
   problem.rows = a.shape[0];
   problem.columns = b.shape[1];
   problem.depth = a.shape[1];
   problem.dtype = a.dtype;
+  problem.tc16 = contract == "tc16";
   problem.out_dtype = out_dtype;
   problem.a = {a.data, a.strides[0], a.strides[1]};
   problem.b = {b.data, b.strides[0], b.strides[1]};

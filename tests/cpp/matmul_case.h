@@ -48,14 +48,12 @@ Values random_elements(Rng& rng, DType dtype, std::int64_t count);
 // Normal elements only.
 Values normal_elements(Rng& rng, DType dtype, std::int64_t count);
 
-// Contract to ask for by dtype: 16-bit operands run under fma by name only.
-MatmulOptions fma_by_name();
-
-// The public call. Fails the running test when it writes outside of `out`.
+// The public call, under fma unless said otherwise. Fails the running test when it writes outside of `out`.
 Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
-               const std::string& backend, int threads, const ConstTensorView& bias = {});
-// The scalar twin.
+               const std::string& backend, int threads, const ConstTensorView& bias = {},
+               const std::string& contract = "fma");
+// The scalar twin, under "fma" or "tc16".
 Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
-                    const ConstTensorView& bias = {});
+                    const ConstTensorView& bias = {}, const std::string& contract = "fma");
 
 }  // namespace samebits::test

@@ -39,11 +39,12 @@ void refuses(ErrorCode code, const std::string& argument, std::initializer_list<
 }
 
 void head(const ConstTensorView& hidden, const ConstTensorView& weight, const ConstTensorView& bias = {},
-          const LogpOptions& options = {}, std::int64_t target_count = 4) {
+          const LogpOptions& options = {}, std::int64_t target_count = 4, const MatmulOptions& product = {}) {
   static const std::vector<std::int64_t> ids(16, 0);
   LogpOutputs outputs;
   outputs.logp = output({4}, hidden.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
-  linear_logp_forward(hidden, weight, {ids.data(), DType::kInt64, {target_count}}, bias, options, outputs);
+  linear_logp_forward(hidden, weight, {ids.data(), DType::kInt64, {target_count}}, bias, options, outputs,
+                      product);
 }
 
 TEST(MatmulRefusal, shapes_that_do_not_fit_are_both_named) {
@@ -75,11 +76,9 @@ TEST(MatmulRefusal, contracts_that_do_not_exist_here) {
           [] { matmul(matrix({2, 3}), matrix({3, 5}), output({2, 5}), {"fast"}); });
   refuses(ErrorCode::kInvalidArgument, "contract", {"tc16", "float32"},
           [] { matmul(matrix({2, 3}), matrix({3, 5}), output({2, 5}), {"tc16"}); });
-  for (const char* contract : {"auto", "tc16"})
-    refuses(ErrorCode::kUnsupported, "contract", {"bfloat16", "contract=\"fma\""}, [&] {
-      matmul(matrix({2, 3}, DType::kBFloat16), matrix({3, 5}, DType::kBFloat16),
-             output({2, 5}, DType::kBFloat16), {contract});
-    });
+  refuses(ErrorCode::kInvalidArgument, "contract", {"tc16", "float64"}, [] {
+    head(matrix({4, 8}, DType::kFloat64), matrix({6, 8}, DType::kFloat64), {}, {}, 4, {"tc16"});
+  });
 }
 
 TEST(MatmulRefusal, outputs_that_cannot_be_written) {
@@ -147,13 +146,11 @@ TEST(LinearLogpRefusal, types_and_options) {
           [] { head(matrix({4, 8}), matrix({6, 8}, DType::kFloat64)); });
   refuses(ErrorCode::kType, "bias", {"float64", "float32"},
           [] { head(matrix({4, 8}), matrix({6, 8}), matrix({6}, DType::kFloat64)); });
-  // Not the contract: "fma" would not help here.
-  refuses(ErrorCode::kUnsupported, "hidden", {"bfloat16", "float32 or float64"},
-          [] { head(matrix({4, 8}, DType::kBFloat16), matrix({6, 8}, DType::kBFloat16)); });
   LogpOptions wide;
   wide.precision = Precision::kFloat64;
-  refuses(ErrorCode::kUnsupported, "precision", {"fp64"},
-          [&] { head(matrix({4, 8}), matrix({6, 8}), {}, wide); });
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+    refuses(ErrorCode::kUnsupported, "precision", {"fp64", std::string(dtype_name(dtype))},
+            [&] { head(matrix({4, 8}, dtype), matrix({6, 8}, dtype), {}, wide); });
   LogpOptions cold;
   cold.temperature = 0;
   refuses(ErrorCode::kInvalidArgument, "temperature", {"0"},

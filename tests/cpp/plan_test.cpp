@@ -50,24 +50,27 @@ TEST(Plan, precision_float64_is_row64) {
   EXPECT_TRUE(mentions(plan(request), "precision: is 'fp64' with float32 operands"));
 }
 
-TEST(Plan, sixteen_bit_products_name_the_contract_that_runs) {
+TEST(Plan, sixteen_bit_products_are_tc16_unless_fma_is_named) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
-    EXPECT_TRUE(mentions(plan_of("matmul", dtype), "contract=\"fma\""));
-    EXPECT_TRUE(mentions(plan_of("matmul", dtype, "tc16"), "contract=\"fma\""));
-    EXPECT_TRUE(mentions(plan_of("linear_logp", dtype, "fma"), "until the fused LM head"));
+    for (const char* contract : {"auto", "tc16"}) {
+      EXPECT_EQ(plan_of("matmul", dtype, contract).contract, "tc16.v1");
+      EXPECT_EQ(plan_of("linear_logp", dtype, contract).contract, "tc16.v1+row.v1");
+    }
+    EXPECT_EQ(plan_of("matmul", dtype, "fma").contract, "fma.v1");
+    EXPECT_EQ(plan_of("linear_logp", dtype, "fma").contract, "fma.v1+row.v1");
   }
 }
 
 TEST(Plan, every_refusal_is_given) {
   PlanRequest request;
   request.op = "linear_logp";
-  request.dtype = DType::kBFloat16;
+  request.contract = "tc16";
   request.device = {DeviceType::kCuda, 1};
   request.options.temperature = 0;
   request.options.vocab_size = 11;
   request.vocab = 10;
   const Plan answer = plan(request);
-  EXPECT_TRUE(mentions(answer, "hidden: is bfloat16; linear_logp may have float32 or float64"));
+  EXPECT_TRUE(mentions(answer, "contract: is 'tc16' with float32 operands"));
   EXPECT_TRUE(mentions(answer, "device: is on cuda"));
   EXPECT_TRUE(mentions(answer, "temperature: is 0"));
   EXPECT_TRUE(mentions(answer, "vocab_size: is 11; may be 1 to 10"));

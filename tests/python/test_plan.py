@@ -37,7 +37,6 @@ def test_contracts_follow_the_dtype():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"op": "matmul", "dtype": torch.bfloat16}, 'contract="fma"'),
         ({"op": "logp", "device": "meta"}, "device: is meta; may be cpu or cuda"),
         ({"op": "logp", "backend": "abacus"}, "backend: is 'abacus'; may be"),
         ({"op": "logp", "temperature": 0.0}, "temperature: is 0"),
@@ -83,7 +82,7 @@ def test_without_its_library_cuda_is_refused_with_the_reason():
 
 @pytest.mark.usefixtures("without_cuda_library")
 def test_all_reasons_are_given_at_once():
-    plan = sb.plan("matmul", dtype=torch.float16, device="cuda")
+    plan = sb.plan("matmul", dtype=torch.float32, contract="tc16", device="cuda")
     assert len(plan.refusals) == 2
 
 
