@@ -4,6 +4,7 @@
 #include <samebits/context.h>
 #include <samebits/dtype.h>
 #include <samebits/error.h>
+#include <samebits/linear_logp.h>
 #include <samebits/logp.h>
 #include <samebits/matmul.h>
 #include <samebits/plan.h>

@@ -9,6 +9,7 @@
 
 #include <samebits/context.h>
 
+#include "core/linear_logp_gradient.h"
 #include "core/logp_problem.h"
 #include "core/matmul_problem.h"
 #include "core/row_sum_problem.h"
@@ -44,10 +45,12 @@ struct Backend {
   void (*row_sum)(const RowSumProblem&, const Executor&);
   void (*matmul)(const MatmulProblem&, const Executor&);
   void (*linear_logp_forward)(const LinearLogpProblem&, const Executor&);
+  void (*linear_logp_backward)(const LinearLogpGradient&, const Executor&);
   std::size_t (*logp_scratch_bytes)(const LogpProblem&, int threads);
   std::size_t (*row_sum_scratch_bytes)(const RowSumProblem&, int threads);
   std::size_t (*matmul_scratch_bytes)(const MatmulProblem&, int threads);
   std::size_t (*linear_logp_scratch_bytes)(const LinearLogpProblem&, int threads);
+  std::size_t (*linear_logp_backward_scratch_bytes)(const LinearLogpGradient&, int threads);
 };
 
 // CPU backends of this build, fastest first. Defined by src/cpu.

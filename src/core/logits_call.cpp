@@ -25,6 +25,23 @@ const void* saved(const ConstTensorView& view, const char* name, DType dtype, st
   return view.data;
 }
 
+void set_upstream(const ConstTensorView& view, const char* name, const LogpProblem& problem,
+                  const ConstTensorView& targets, RowArray<const void>& slot) {
+  if (!view) return;
+  const DType real = real_dtype(problem);
+  if (view.dtype != real)
+    throw Error(ErrorCode::kType, name,
+                "is " + std::string(dtype_name(view.dtype)) + "; must be " + std::string(dtype_name(real)));
+  check_memory(view, name, problem.device);
+  bool same = view.rank == targets.rank;
+  for (int i = 0; same && i < view.rank; ++i) same = view.shape[i] == targets.shape[i];
+  if (!same)
+    throw Error(
+        ErrorCode::kInvalidArgument, name,
+        "has shape " + shape_text(view) + "; must have the shape " + shape_text(targets) + " of targets");
+  slot = {view.data, view.dtype, RowIndex::of(view, view.rank)};
+}
+
 }  // namespace
 
 LogpProblem logits_problem(const ConstTensorView& logits, const ConstTensorView& targets,
@@ -45,6 +62,12 @@ void set_statistics(LogpProblem& problem, const LogpStats& stats, bool needs_ent
   if (needs_entropy_sum || stats.row_entropy_sum)
     problem.saved_entropy_sum =
         saved(stats.row_entropy_sum, "row_entropy_sum", DType::kInt64, words, problem.device);
+}
+
+void set_upstreams(LogpProblem& problem, const LogpUpstream& upstream, const ConstTensorView& targets) {
+  set_upstream(upstream.logp, "grad_logp", problem, targets, problem.grad_logp);
+  set_upstream(upstream.lse, "grad_lse", problem, targets, problem.grad_lse);
+  set_upstream(upstream.entropy, "grad_entropy", problem, targets, problem.grad_entropy);
 }
 
 void check_like_logits(const TensorView& output, const char* name, DType dtype,

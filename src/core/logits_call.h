@@ -23,6 +23,9 @@ inline DType real_dtype(const LogpProblem& problem) {
 // Checks the M and S that the forward pass saved, and U where it is needed or given.
 void set_statistics(LogpProblem& problem, const LogpStats& stats, bool needs_entropy_sum);
 
+// Checks the upstream gradients, which have the shape of `targets`.
+void set_upstreams(LogpProblem& problem, const LogpUpstream& upstream, const ConstTensorView& targets);
+
 // Checks that `output`, named `name`, is a dense buffer of the shape of the logits.
 void check_like_logits(const TensorView& output, const char* name, DType dtype,
                        const ConstTensorView& logits);

@@ -5,28 +5,8 @@
 #include "core/logp_checks.h"
 
 namespace samebits {
-namespace {
 
 using core::LogpProblem;
-
-void set_upstream(const ConstTensorView& view, const char* name, const LogpProblem& problem,
-                  const ConstTensorView& targets, core::RowArray<const void>& slot) {
-  if (!view) return;
-  const DType real = core::real_dtype(problem);
-  if (view.dtype != real)
-    throw Error(ErrorCode::kType, name,
-                "is " + std::string(dtype_name(view.dtype)) + "; must be " + std::string(dtype_name(real)));
-  core::check_memory(view, name, problem.device);
-  bool same = view.rank == targets.rank;
-  for (int i = 0; same && i < view.rank; ++i) same = view.shape[i] == targets.shape[i];
-  if (!same)
-    throw Error(ErrorCode::kInvalidArgument, name,
-                "has shape " + core::shape_text(view) + "; must have the shape " + core::shape_text(targets) +
-                    " of targets");
-  slot = {view.data, view.dtype, core::RowIndex::of(view, view.rank)};
-}
-
-}  // namespace
 
 void logp_forward(const ConstTensorView& logits, const ConstTensorView& targets, const LogpOptions& options,
                   const LogpOutputs& outputs, const ExecContext& context) {
@@ -58,9 +38,7 @@ void logp_backward(const ConstTensorView& logits, const ConstTensorView& targets
   LogpProblem problem = core::logits_problem(logits, targets, options);
   problem.keep_unselected = false;
   core::set_statistics(problem, stats, bool{upstream.entropy});
-  set_upstream(upstream.logp, "grad_logp", problem, targets, problem.grad_logp);
-  set_upstream(upstream.lse, "grad_lse", problem, targets, problem.grad_lse);
-  set_upstream(upstream.entropy, "grad_entropy", problem, targets, problem.grad_entropy);
+  core::set_upstreams(problem, upstream, targets);
 
   core::check_like_logits(grad_logits, "grad_logits", logits.dtype, logits);
   const std::pair<const char*, ConstTensorView> inputs[] = {{"logits", logits},

@@ -2,6 +2,7 @@
 #include <samebits/matmul.h>
 
 #include "core/logp_checks.h"
+#include "core/linear_logp_gradient.h"
 #include "core/matmul_problem.h"
 
 namespace samebits {
@@ -104,6 +105,27 @@ void check_head(const ConstTensorView& hidden, const ConstTensorView& weight, co
 
 }  // namespace
 
+core::LinearLogpProblem core::head_problem(const ConstTensorView& hidden, const ConstTensorView& weight,
+                                           const ConstTensorView& targets, const ConstTensorView& bias,
+                                           const LogpOptions& options, std::string_view contract) {
+  check_head(hidden, weight, bias);
+  const bool tc16 = check_contract(contract, hidden.dtype);
+  if (options.precision == Precision::kFloat64 && hidden.dtype != DType::kFloat64)
+    throw Error(ErrorCode::kUnsupported, "precision",
+                "is 'fp64' with " + name_of(hidden.dtype) +
+                    " operands; linear_logp normalises in float64 for float64 operands alone");
+  LinearLogpProblem problem;
+  problem.logp = make_problem(hidden, "hidden", weight.shape[0], "weight", targets, options);
+  problem.tc16 = tc16;
+  problem.hidden_size = weight.shape[1];
+  problem.hidden = {hidden.data, hidden.dtype, RowIndex::of(hidden, hidden.rank - 1)};
+  problem.hidden_stride = hidden.strides[hidden.rank - 1];
+  problem.weight = {weight.data, weight.strides[0], weight.strides[1]};
+  problem.bias = bias ? bias.data : nullptr;
+  problem.bias_stride = bias ? bias.strides[0] : 1;
+  return problem;
+}
+
 void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
             const MatmulOptions& options, const ExecContext& context) {
   check_matrix(a, "a", "[M, K]");
@@ -143,18 +165,11 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
                          const ConstTensorView& targets, const ConstTensorView& bias,
                          const LogpOptions& options, const LogpOutputs& outputs,
                          const MatmulOptions& matmul_options, const ExecContext& context) {
-  check_head(hidden, weight, bias);
   if (matmul_options.bias)
     throw Error(ErrorCode::kInvalidArgument, "bias",
                 "is among the options of the product; must be the argument of linear_logp_forward");
-  const bool tc16 = check_contract(matmul_options.contract, hidden.dtype);
-  if (options.precision == Precision::kFloat64 && hidden.dtype != DType::kFloat64)
-    throw Error(ErrorCode::kUnsupported, "precision",
-                "is 'fp64' with " + name_of(hidden.dtype) +
-                    " operands; linear_logp normalises in float64 for float64 operands alone");
-
-  core::LinearLogpProblem problem;
-  problem.logp = core::make_problem(hidden, "hidden", weight.shape[0], "weight", targets, options);
+  core::LinearLogpProblem problem =
+      core::head_problem(hidden, weight, targets, bias, options, matmul_options.contract);
   core::set_outputs(problem.logp, hidden, outputs,
                     {{"hidden", hidden},
                      {"weight", weight},
@@ -171,14 +186,6 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
                                             {"logp", outputs.logp},
                                             {"lse", outputs.lse},
                                             {"entropy", outputs.entropy}});
-  problem.tc16 = tc16;
-  problem.hidden_size = weight.shape[1];
-  problem.hidden = {hidden.data, hidden.dtype, core::RowIndex::of(hidden, hidden.rank - 1)};
-  problem.hidden_stride = hidden.strides[hidden.rank - 1];
-  problem.weight = {weight.data, weight.strides[0], weight.strides[1]};
-  problem.bias = bias ? bias.data : nullptr;
-  problem.bias_stride = bias ? bias.strides[0] : 1;
-
   const core::Backend& backend = core::pick_backend(context.backend);
   core::Executor executor = core::make_executor(context);
   if (problem.logp.rows == 0) return;

@@ -3,6 +3,7 @@
 
 #include "core/backend.h"
 #include "cpu/linear_logp.h"
+#include "cpu/linear_logp_backward.h"
 #include "cpu/logp.h"
 #include "cpu/matmul.h"
 #include "cpu/row_kernels.h"
@@ -37,13 +38,15 @@ constexpr core::Backend backend(const char* name, const char* requirement) {
         matmul(p, e, *matmul_kernels(isa), *tc16_kernels(isa));
       },
       [](const core::LinearLogpProblem& p, const core::Executor& e) {
-        linear_logp_forward(
-            p, e, {*matmul_kernels(isa), *tc16_kernels(isa), *row_kernels(isa), *row64_kernels(isa)});
+        linear_logp_forward(p, e,
+                            {*matmul_kernels(isa), *tc16_kernels(isa), *row_kernels(isa), *row64_kernels(isa)});
       },
+      [](const core::LinearLogpGradient& p, const core::Executor& e) { linear_logp_backward(p, e, isa); },
       logp_scratch_bytes,
       row_sum_scratch_bytes,
       matmul_scratch_bytes,
       linear_logp_scratch_bytes,
+      linear_logp_backward_scratch_bytes,
   };
 }
 

@@ -75,8 +75,10 @@ TileWorker<Real>::TileWorker(const DotKernels<Real>& kernels, const TileOperands
 template <class Real>
 void TileWorker<Real>::pack_a(const void* const* a_rows, std::int64_t rows, std::int64_t k,
                               std::int64_t depth, Real* packed) {
+  constexpr DType kReal = sizeof(Real) == 4 ? DType::kFloat32 : DType::kFloat64;
+  const DType dtype = operands_.real_a ? kReal : operands_.dtype;
   for (std::int64_t r = 0; r < rows; ++r)
-    load_run(operands_.dtype, a_rows[r], k * operands_.a_stride, operands_.a_stride, depth,
+    load_run(dtype, a_rows[r], k * operands_.a_stride, operands_.a_stride, depth,
              packed + r * kPackedStride<Real>);
 }
 

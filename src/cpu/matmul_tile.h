@@ -49,6 +49,7 @@ struct TileOperands {
   const void* b = nullptr;    // element (k, column) at b[k * b_depth_stride + column * b_column_stride]
   std::int64_t b_depth_stride = 0;
   std::int64_t b_column_stride = 1;
+  bool real_a = false;  // A is held as what is computed in, whatever `dtype` of B
 };
 
 // A finished tile: element (r, c) at data[r * stride + c]. NaNs are not canonical yet.

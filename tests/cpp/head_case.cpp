@@ -1,0 +1,173 @@
+#include "head_case.h"
+
+#include "ref/linear_logp_backward.h"
+#include "ref/matmul.h"
+#include "run_case.h"
+
+namespace samebits::test {
+namespace {
+
+// The call with its operands laid out, and the statistics of the twin's forward pass.
+struct Prepared {
+  explicit Prepared(const HeadCase& head)
+      : c(head.logp),
+        hidden(head.hidden, c.rows, head.size, head.hidden_lay),
+        weight(head.weight, c.columns, head.size, head.weight_lay),
+        real(head.hidden.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32),
+        row_max(real, c.rows),
+        row_sum(DType::kInt64, c.rows * (real == DType::kFloat64 ? 2 : 1)),
+        row_entropy_sum(DType::kInt64, row_sum.count()) {
+    core::LinearLogpProblem& to = problem.head;
+    to.logp.rows = c.rows;
+    to.logp.vocab = c.vocab;
+    to.logp.columns = c.columns;
+    to.logp.dtype = head.hidden.dtype;
+    to.logp.binary64 = real == DType::kFloat64;
+    to.logp.targets = rows_of(c.targets.data(), DType::kInt64);
+    to.logp.temperature = c.temperature;
+    to.logp.row_temperature = rows_of(c.row_temperature);
+    if (c.selected) {
+      selected.assign(static_cast<std::size_t>(c.rows / 64 + 1), 0);
+      for (const std::int64_t row : *c.selected)
+        if (row >= 0 && row < c.rows) selected[static_cast<std::size_t>(row / 64)] |= 1ull << (row % 64);
+      to.logp.selected = selected.data();
+    }
+    to.logp.has_ignore_index = c.ignore_index.has_value();
+    to.logp.ignore_index = c.ignore_index.value_or(0);
+    to.logp.row_max = row_max.bytes.data();
+    to.logp.row_sum = row_sum.bytes.data();
+    to.logp.row_entropy_sum = row_entropy_sum.bytes.data();
+    to.tc16 = head.tc16();
+    to.hidden_size = head.size;
+    to.hidden = {hidden.view().data, head.hidden.dtype, core::RowIndex::of(hidden.view(), 1)};
+    to.hidden_stride = hidden.view().strides[1];
+    to.weight = {weight.view().data, weight.view().strides[0], weight.view().strides[1]};
+    to.bias = head.bias.count() > 0 ? head.bias.bytes.data() : nullptr;
+    ref::linear_logp_forward(to);
+    to.logp.saved_max = row_max.bytes.data();
+    to.logp.saved_sum = row_sum.bytes.data();
+    to.logp.saved_entropy_sum = row_entropy_sum.bytes.data();
+    to.logp.grad_logp = rows_of(c.grad_logp);
+    to.logp.grad_lse = rows_of(c.grad_lse);
+    to.logp.grad_entropy = rows_of(c.grad_entropy);
+    problem.weight_rows = c.columns;
+  }
+
+  core::RowArray<const void> rows_of(const void* data, DType dtype) const {
+    const ConstTensorView view(data, dtype, {c.rows});
+    return {data, dtype, core::RowIndex::of(view, 1)};
+  }
+  core::RowArray<const void> rows_of(const Values& values) const {
+    if (values.count() == 0) return {};
+    return rows_of(values.bytes.data(), values.dtype);
+  }
+
+  const LogpCase& c;
+  Matrix hidden, weight;
+  DType real;
+  Values row_max, row_sum, row_entropy_sum;
+  std::vector<std::uint64_t> selected;
+  core::LinearLogpGradient problem;
+};
+
+HeadGradients outputs(const HeadCase& head, DType real, const Wanted& wanted) {
+  const DType dtype = head.hidden.dtype;
+  HeadGradients out;
+  if (wanted.hidden) out.hidden = Values(dtype, head.logp.rows * head.size, kFill);
+  if (wanted.weight) {
+    out.weight = Values(wanted.accumulate ? real : dtype, head.logp.columns * head.size, kFill);
+    if (wanted.accumulate)
+      for (std::int64_t i = 0; i < out.weight.count(); ++i) set_element(out.weight, i, kAccumulated);
+  }
+  if (wanted.bias && head.bias.count() > 0) out.bias = Values(dtype, head.logp.columns, kFill);
+  return out;
+}
+
+ConstTensorView row_view(const Values& values) {
+  if (values.count() == 0) return {};
+  return {values.bytes.data(), values.dtype, {values.count()}};
+}
+
+}  // namespace
+
+HeadCase random_head_case(Rng& rng, std::int64_t rows, std::int64_t vocab, std::int64_t size, DType dtype) {
+  HeadCase head;
+  head.logp = plain_case(rows, vocab, dtype);
+  head.logp.logits = Values(dtype, 0);
+  head.size = size;
+  head.hidden = normal_elements(rng, dtype, rows * size);
+  head.weight = normal_elements(rng, dtype, vocab * size);
+  for (std::int64_t& target : head.logp.targets) target = rng.below(vocab);
+  head.logp.grad_logp = normal_elements(rng, head.logp.real(), rows);
+  return head;
+}
+
+HeadCase take_rows(const HeadCase& head, const std::vector<std::int64_t>& picked) {
+  HeadCase part = head;
+  part.logp = take_rows(head.logp, picked);
+  part.hidden = take(head.hidden, head.size, picked);
+  return part;
+}
+
+HeadGradients head_gradients(const HeadCase& head, const std::string& backend, int threads,
+                             const Wanted& wanted) {
+  const Prepared call(head);
+  const LogpCase& c = head.logp;
+  LogpOptions options = options_of(c);
+  options.row_temperature = row_view(c.row_temperature);
+  if (c.selected)
+    options.rows = {c.selected->data(), DType::kInt64, {static_cast<std::int64_t>(c.selected->size())}};
+  const LogpStats stats{row_view(call.row_max),
+                        {call.row_sum.bytes.data(), DType::kInt64, {call.row_sum.count()}},
+                        {call.row_entropy_sum.bytes.data(), DType::kInt64, {call.row_entropy_sum.count()}}};
+  HeadGradients out = outputs(head, call.real, wanted);
+  LinearLogpGradients gradients;
+  if (wanted.hidden) gradients.hidden = {out.hidden.bytes.data(), out.hidden.dtype, {c.rows, head.size}};
+  if (wanted.weight)
+    (wanted.accumulate ? gradients.weight_accumulator : gradients.weight) = {
+        out.weight.bytes.data(), out.weight.dtype, {c.columns, head.size}};
+  if (out.bias.count() > 0) gradients.bias = {out.bias.bytes.data(), out.bias.dtype, {c.columns}};
+  LogpStats present = stats;
+  if (c.rows == 0) present.row_max = {call.row_max.bytes.data(), call.real, {0}};
+  ExecContext context;
+  context.backend = backend;
+  context.threads = threads;
+  linear_logp_backward(call.hidden.view(), call.weight.view(), {c.targets.data(), DType::kInt64, {c.rows}},
+                       row_view(head.bias), options, present,
+                       {row_view(c.grad_logp), row_view(c.grad_lse), row_view(c.grad_entropy)}, gradients,
+                       head.contract, context);
+  return out;
+}
+
+HeadGradients twin_gradients(const HeadCase& head, const Wanted& wanted) {
+  Prepared call(head);
+  HeadGradients out = outputs(head, call.real, wanted);
+  core::LinearLogpGradient& problem = call.problem;
+  const ConstTensorView dense(nullptr, head.hidden.dtype, {head.logp.rows, head.size});
+  if (wanted.hidden)
+    problem.grad_hidden = {out.hidden.bytes.data(), out.hidden.dtype, core::RowIndex::of(dense, 1)};
+  if (wanted.weight) problem.grad_weight = out.weight.bytes.data();
+  problem.grad_weight_stride = head.size;
+  problem.accumulate = wanted.accumulate;
+  if (out.bias.count() > 0) problem.grad_bias = out.bias.bytes.data();
+  ref::linear_logp_backward(problem);
+  return out;
+}
+
+::testing::AssertionResult same_gradients(const HeadGradients& expected, const HeadGradients& actual,
+                                          Finite finite) {
+  const struct {
+    const char* name;
+    const Values &expected, &actual;
+  } fields[] = {{"grad_hidden", expected.hidden, actual.hidden},
+                {"grad_weight", expected.weight, actual.weight},
+                {"grad_bias", expected.bias, actual.bias}};
+  for (const auto& field : fields) {
+    if (field.expected.count() == 0 && field.actual.count() == 0) continue;
+    const auto same = same_bits(field.expected, field.actual, finite);
+    if (!same) return ::testing::AssertionFailure() << field.name << ": " << same.message();
+  }
+  return ::testing::AssertionSuccess();
+}
+
+}  // namespace samebits::test

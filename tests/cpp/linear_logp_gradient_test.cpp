@@ -1,0 +1,200 @@
+// Gradients of linear_logp: the backends equal the twin, whatever the threads, layouts and what else is asked for.
+#include <gtest/gtest.h>
+
+#include "head_case.h"
+#include "run_case.h"
+
+namespace samebits::test {
+namespace {
+
+class LinearLogpGradient : public ::testing::TestWithParam<std::string> {};
+
+// Anything that changes what a row is worth.
+void vary(HeadCase& head, Rng& rng) {
+  LogpCase& c = head.logp;
+  const std::int64_t vocab = c.columns;
+  const DType dtype = head.hidden.dtype, real = c.real();
+  if (rng.chance(4)) head.weight = random_elements(rng, dtype, vocab * head.size);
+  if (rng.chance(8)) head.hidden = random_elements(rng, dtype, c.rows * head.size);
+  head.hidden_lay = kLays[rng.below(7)];
+  head.weight_lay = kLays[rng.below(7)];
+  if (rng.chance(2)) {
+    head.bias = normal_elements(rng, dtype, vocab);
+    for (std::int64_t v = 0; rng.chance(2) && v < vocab; ++v)
+      if (rng.chance(2)) set_element(head.bias, v, -INFINITY);
+  }
+  if (rng.chance(3)) c.vocab = rng.between(1, vocab);
+  if (rng.chance(3)) c.temperature = 0.25 + rng.uniform();
+  for (std::int64_t& target : c.targets)
+    if (rng.chance(8)) target = rng.pick<std::int64_t>({-100, -1, vocab, (std::int64_t{1} << 32) + 1});
+  if (rng.chance(3)) c.ignore_index = rng.below(vocab);
+  if (rng.chance(3)) {
+    c.selected.emplace();
+    for (std::int64_t k = rng.below(2 * c.rows + 1); k > 0; --k)
+      c.selected->push_back(rng.between(-2, c.rows + 1));
+  }
+  if (rng.chance(4)) {
+    c.row_temperature = Values(DType::kFloat32, c.rows);
+    for (std::int64_t row = 0; row < c.rows; ++row) set_element(c.row_temperature, row, 0.5 + rng.uniform());
+  }
+  if (rng.chance(8)) c.grad_logp = {};
+  if (rng.chance(2)) c.grad_lse = normal_elements(rng, real, c.rows);
+  if (rng.chance(3)) c.grad_entropy = random_elements(rng, real, c.rows);
+  if (rng.chance(8)) c.grad_logp = random_elements(rng, real, c.rows);
+}
+
+TEST_P(LinearLogpGradient, random_calls_equal_the_twin) {
+  for (int i = 0; i < 400; ++i) {
+    SCOPED_TRACE("case " + std::to_string(i));
+    Rng rng(static_cast<std::uint64_t>(i));
+    const DType dtype =
+        rng.pick({DType::kFloat32, DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16});
+    HeadCase head = random_head_case(rng, rng.between(0, 20), rng.between(1, 700), rng.between(1, 70), dtype);
+    if (rng.chance(2)) head.contract = "fma";
+    vary(head, rng);
+    Wanted wanted;
+    wanted.accumulate = rng.chance(4);
+    ASSERT_TRUE(same_gradients(twin_gradients(head, wanted),
+                               head_gradients(head, GetParam(), rng.pick({1, 2, 7}), wanted),
+                               Finite::kPerhapsNone));
+  }
+}
+
+TEST_P(LinearLogpGradient, every_vocab_size_and_thread_count_equals_the_twin) {
+  for (const std::int64_t vocab : {1, 2, 15, 127, 128, 129, 1000, 1025, 9000}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + " V = " + std::to_string(vocab));
+      Rng rng(static_cast<std::uint64_t>(vocab));
+      HeadCase head = random_head_case(rng, vocab > 1000 ? 3 : 30, vocab, 20, dtype);
+      head.bias = normal_elements(rng, dtype, vocab);
+      const HeadGradients expected = twin_gradients(head);
+      for (const int threads : {1, 2, 7})
+        ASSERT_TRUE(same_gradients(expected, head_gradients(head, GetParam(), threads)));
+    }
+  }
+}
+
+// Two segments of rows, several of occurrences, and a vocabulary whose slices have two segments.
+TEST_P(LinearLogpGradient, segments_equal_the_twin) {
+  for (const auto& [rows, vocab, size] : {std::array<std::int64_t, 3>{8300, 3, 2}, {2, 70000, 2}}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + " rows " + std::to_string(rows));
+      Rng rng(static_cast<std::uint64_t>(rows));
+      HeadCase head = random_head_case(rng, rows, vocab, size, dtype);
+      head.bias = normal_elements(rng, dtype, vocab);
+      for (const bool accumulate : {false, true}) {
+        Wanted wanted;
+        wanted.accumulate = accumulate;
+        ASSERT_TRUE(
+            same_gradients(twin_gradients(head, wanted), head_gradients(head, GetParam(), 2, wanted)));
+      }
+    }
+  }
+}
+
+// field-failures A11: what else is asked for changes nothing.
+TEST_P(LinearLogpGradient, a11_each_gradient_alone_has_the_same_bits) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+    Rng rng(11);
+    HeadCase head = random_head_case(rng, 1300, 150, 5, dtype);
+    head.bias = normal_elements(rng, dtype, 150);
+    head.logp.grad_entropy = normal_elements(rng, head.logp.real(), 1300);
+    const HeadGradients all = head_gradients(head, GetParam(), 2);
+    for (int which = 0; which < 8; ++which) {
+      const Wanted wanted{(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
+      HeadGradients expected = all;
+      if (!wanted.hidden) expected.hidden = {};
+      if (!wanted.weight) expected.weight = {};
+      if (!wanted.bias) expected.bias = {};
+      ASSERT_TRUE(same_gradients(expected, head_gradients(head, GetParam(), 2, wanted))) << which;
+    }
+  }
+}
+
+// field-failures A14 and A16: padded, packed and listed rows of the same tokens.
+TEST_P(LinearLogpGradient, layouts_of_the_same_tokens_give_the_same_bits) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+    Rng rng(16);
+    const HeadCase packed = random_head_case(rng, 60, 200, 12, dtype);
+    // Every other row is padding, whatever it holds.
+    HeadCase padded = random_head_case(rng, 120, 200, 12, dtype);
+    padded.weight = packed.weight;
+    const std::int64_t row_bytes = 12 * dtype_size(dtype), real_bytes = dtype_size(packed.logp.real());
+    for (std::int64_t row = 0; row < 60; ++row) {
+      std::copy_n(packed.hidden.bytes.data() + row * row_bytes, row_bytes,
+                  padded.hidden.bytes.data() + 2 * row * row_bytes);
+      std::copy_n(packed.logp.grad_logp.bytes.data() + row * real_bytes, real_bytes,
+                  padded.logp.grad_logp.bytes.data() + 2 * row * real_bytes);
+      padded.logp.targets[2 * row] = packed.logp.targets[row];
+    }
+    set_element(padded.hidden, 12, NAN);  // of padding
+    HeadCase listed = padded;
+    listed.logp.selected.emplace();
+    for (std::int64_t row = 118; row >= 0; row -= 2) listed.logp.selected->push_back(row);
+    for (std::int64_t row = 1; row < 120; row += 2) padded.logp.targets[row] = -100;
+
+    const HeadGradients expected = head_gradients(packed, GetParam(), 2);
+    for (const HeadCase* other : {&padded, &listed}) {
+      HeadGradients actual = head_gradients(*other, GetParam(), 2);
+      std::vector<std::int64_t> kept, dropped;
+      for (std::int64_t row = 0; row < 120; ++row) (row % 2 == 0 ? kept : dropped).push_back(row);
+      EXPECT_TRUE(same_bits(Values(dtype, 60 * 12), take(actual.hidden, 12, dropped)));
+      actual.hidden = take(actual.hidden, 12, kept);
+      EXPECT_TRUE(same_gradients(expected, actual));
+    }
+  }
+}
+
+// field-failures A4: gradients exist and are exactly zero.
+TEST_P(LinearLogpGradient, a4_a_batch_without_targets_has_zero_gradients) {
+  for (const std::int64_t rows : {0, 4}) {
+    Rng rng(4);
+    HeadCase head = random_head_case(rng, rows, 16, 8, DType::kFloat32);
+    head.bias = normal_elements(rng, DType::kFloat32, 16);
+    for (std::int64_t& target : head.logp.targets) target = -100;
+    const HeadGradients zero{Values(DType::kFloat32, rows * 8), Values(DType::kFloat32, 16 * 8),
+                             Values(DType::kFloat32, 16)};
+    EXPECT_TRUE(same_gradients(zero, head_gradients(head, GetParam(), 2)));
+  }
+}
+
+// Rows and weights that are not finite, one at a time.
+TEST_P(LinearLogpGradient, edge_rows_equal_the_twin) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const char* edge :
+         {"nan hidden", "inf hidden", "empty row", "zero weight", "inf weight", "nan weight", "huge weight",
+          "nan upstream", "inf entropy", "huge entropy", "tiny entropy"}) {
+      SCOPED_TRACE(edge);
+      Rng rng(7);
+      HeadCase head = random_head_case(rng, 5, 40, 6, dtype);
+      head.bias = normal_elements(rng, dtype, 40);
+      Values entropy = normal_elements(rng, DType::kFloat32, 5);
+      const std::string name = edge;
+      if (name == "nan hidden") set_element(head.hidden, 6, NAN);
+      if (name == "inf hidden") set_element(head.hidden, 6, INFINITY);
+      if (name == "empty row")
+        for (std::int64_t v = 0; v < 40; ++v) set_element(head.bias, v, -INFINITY);
+      if (name == "zero weight") head.weight = Values(dtype, 40 * 6);
+      if (name == "inf weight") set_element(head.weight, 100, -INFINITY);
+      if (name == "nan weight") set_element(head.weight, 100, NAN);
+      if (name == "huge weight") {
+        for (std::int64_t i = 0; i < 240; i += 6)
+          set_element(head.weight, i, dtype == DType::kFloat16 ? 6e4 : 3e38);
+        for (std::int64_t i = 0; i < 30; i += 6) set_element(head.hidden, i, 0);
+      }
+      if (name == "nan upstream") set_element(head.logp.grad_logp, 2, NAN);
+      if (name == "inf entropy") set_element(entropy, 2, INFINITY);
+      if (name == "huge entropy") set_element(entropy, 2, 2e38);
+      if (name == "tiny entropy") set_element(entropy, 2, 1e-45);
+      if (name.find("entropy") != std::string::npos) head.logp.grad_entropy = entropy;
+      ASSERT_TRUE(
+          same_gradients(twin_gradients(head), head_gradients(head, GetParam(), 2), Finite::kPerhapsNone));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(backends, LinearLogpGradient, ::testing::ValuesIn(available_backends()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace samebits::test
