@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 // Included for every target, the portable one too: Highway's include guards toggle from one to the next.
+#include "cpu/row_combine-inl.h"
 #include "cpu/row_gradient-inl.h"
 #include "cpu/row_stats-inl.h"
 

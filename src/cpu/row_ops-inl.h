@@ -6,6 +6,8 @@
 #define SAMEBITS_CPU_ROW_OPS_INL_H_
 #endif
 
+#include <type_traits>
+
 #include "cpu/hwy_ops.h"
 #include "order/row.h"
 
@@ -31,52 +33,75 @@ struct VectorOf<order::Row64V1> {
   using D = D64;
 };
 
-// Row::exp of kCount vectors within its range; lanes out of range hold anything. Floats or doubles, as D says.
+// Row::exp of kCount vectors in two halves, so that a kernel can start some vectors before it finishes others.
 // Each step is taken for all vectors before the next: one vector's chain of dependent operations is long, and
-// a processor sees only so far ahead.
-template <int kCount, class D, class V = hn::Vec<D>>
-HWY_INLINE void ExpCore(D d, const V* x, V* out) {
-  const hn::RebindToUnsigned<D> du;
-  V t[kCount], r[kCount], p[kCount];
-  const auto horner = [&](auto coefficient) HWY_ATTR {
-    HWY_UNROLL(16)
-    for (int i = 0; i < kCount; ++i) p[i] = FusedMulAdd(p[i], r[i], hn::Set(d, coefficient));
-  };
-  if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    using C = order::Exp32;
+// a processor sees only so far ahead. x is within the range of Row::exp; lanes out of range get anything.
+template <int kCount, class D>
+struct StartedExp {
+  using V = hn::Vec<D>;
+  static constexpr int kMantissaBits = sizeof(hn::TFromD<D>) == 4 ? 23 : 52;
+  hn::Vec<hn::RebindToUnsigned<D>> scale[kCount];  // n, shifted to the exponent
+  V r[kCount];
+
+  HWY_INLINE void start(D d, const V* x) {
+    const hn::RebindToUnsigned<D> du;
+    using C = std::conditional_t<sizeof(hn::TFromD<D>) == 4, order::Exp32, order::Exp64>;
     const auto log2e = hn::Set(d, C::kLog2e);
     const auto magic = hn::Set(d, C::kRoundMagic);
+    V t[kCount];
     HWY_UNROLL(16)
     for (int i = 0; i < kCount; ++i) t[i] = FusedMulAdd(x[i], log2e, magic);
     HWY_UNROLL(16)
-    for (int i = 0; i < kCount; ++i) r[i] = FusedMulSub(x[i], log2e, hn::Sub(t[i], magic));
-    HWY_UNROLL(16)
-    for (int i = 0; i < kCount; ++i) p[i] = hn::Set(d, C::kC5);
-    horner(C::kC4);
-    horner(C::kC3);
-    horner(C::kC2);
-    horner(C::kC1);
-    horner(1.0f);
-    HWY_UNROLL(16)
-    for (int i = 0; i < kCount; ++i)
-      out[i] = hn::BitCast(d, hn::Add(hn::BitCast(du, p[i]), hn::ShiftLeft<23>(hn::BitCast(du, t[i]))));
-  } else {
-    using C = order::Exp64;
-    const auto magic = hn::Set(d, C::kRoundMagic);
     for (int i = 0; i < kCount; ++i) {
-      t[i] = FusedMulAdd(x[i], hn::Set(d, C::kLog2e), magic);
+      scale[i] = hn::ShiftLeft<kMantissaBits>(hn::BitCast(du, t[i]));
       const auto n = hn::Sub(t[i], magic);
-      r[i] = FusedNegMulAdd(n, hn::Set(d, C::kLn2Low), FusedNegMulAdd(n, hn::Set(d, C::kLn2High), x[i]));
-      p[i] = hn::Set(d, C::coefficient(0));
-    }
-    for (int k = 1; k < C::kTerms; ++k) horner(C::coefficient(k));
-    for (int i = 0; i < kCount; ++i) {
-      const auto h = hn::Add(hn::Set(d, 1.0), r[i]);
-      const auto l = hn::Sub(r[i], hn::Sub(h, hn::Set(d, 1.0)));
-      const auto value = hn::Add(h, FusedMulAdd(hn::Mul(r[i], r[i]), p[i], l));
-      out[i] = hn::BitCast(d, hn::Add(hn::BitCast(du, value), hn::ShiftLeft<52>(hn::BitCast(du, t[i]))));
+      if constexpr (sizeof(hn::TFromD<D>) == 4)
+        r[i] = FusedMulSub(x[i], log2e, n);
+      else
+        r[i] = FusedNegMulAdd(n, hn::Set(d, C::kLn2Low), FusedNegMulAdd(n, hn::Set(d, C::kLn2High), x[i]));
     }
   }
+
+  HWY_INLINE void finish(D d, V* out) const {
+    const hn::RebindToUnsigned<D> du;
+    V p[kCount];
+    const auto horner = [&](auto coefficient) HWY_ATTR {
+      HWY_UNROLL(16)
+      for (int i = 0; i < kCount; ++i) p[i] = FusedMulAdd(p[i], r[i], hn::Set(d, coefficient));
+    };
+    if constexpr (sizeof(hn::TFromD<D>) == 4) {
+      using C = order::Exp32;
+      HWY_UNROLL(16)
+      for (int i = 0; i < kCount; ++i) p[i] = hn::Set(d, C::kC5);
+      horner(C::kC4);
+      horner(C::kC3);
+      horner(C::kC2);
+      horner(C::kC1);
+      horner(1.0f);
+      HWY_UNROLL(16)
+      for (int i = 0; i < kCount; ++i) out[i] = hn::BitCast(d, hn::Add(hn::BitCast(du, p[i]), scale[i]));
+    } else {
+      using C = order::Exp64;
+      HWY_UNROLL(16)
+      for (int i = 0; i < kCount; ++i) p[i] = hn::Set(d, C::coefficient(0));
+      for (int k = 1; k < C::kTerms; ++k) horner(C::coefficient(k));
+      HWY_UNROLL(16)
+      for (int i = 0; i < kCount; ++i) {
+        const auto h = hn::Add(hn::Set(d, 1.0), r[i]);
+        const auto l = hn::Sub(r[i], hn::Sub(h, hn::Set(d, 1.0)));
+        const auto value = hn::Add(h, FusedMulAdd(hn::Mul(r[i], r[i]), p[i], l));
+        out[i] = hn::BitCast(d, hn::Add(hn::BitCast(du, value), scale[i]));
+      }
+    }
+  }
+};
+
+// Row::exp of kCount vectors at once.
+template <int kCount, class D, class V = hn::Vec<D>>
+HWY_INLINE void ExpCore(D d, const V* x, V* out) {
+  StartedExp<kCount, D> exp;
+  exp.start(d, x);
+  exp.finish(d, out);
 }
 
 // e0.
@@ -99,6 +124,35 @@ HWY_INLINE hn::Mask<D> EitherIsNan(D d, V a, V b) {
 #else
   // Not Ne: that is an ordered comparison on x86, false for NaN.
   return hn::Not(hn::And(hn::Eq(a, a), hn::Eq(b, b)));
+#endif
+}
+
+// The largest or smallest of a vector of 16-bit integers.
+enum class Better { kLarger, kSmaller };
+
+template <Better kBetter, class V>
+HWY_INLINE V BetterOf(V a, V b) {
+  if constexpr (kBetter == Better::kLarger)
+    return hn::Max(a, b);
+  else
+    return hn::Min(a, b);
+}
+
+template <Better kBetter, class D16>
+HWY_INLINE std::int16_t BestOfShorts(D16 d, hn::Vec<D16> v) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  // x86 has an instruction for the smallest of eight unsigned integers. Highway's MinOfLanes uses it too, but then
+  // spends two more to broadcast the result.
+  if constexpr (hn::MaxLanes(d) > 8) {
+    const hn::Half<D16> half;
+    return BestOfShorts<kBetter>(half, BetterOf<kBetter>(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  } else {
+    constexpr int kFlip = kBetter == Better::kLarger ? 0x7fff : -0x8000;
+    const auto order = hn::Xor(v, hn::Set(d, kFlip));
+    return static_cast<std::int16_t>(_mm_cvtsi128_si32(_mm_minpos_epu16(order.raw)) ^ kFlip);
+  }
+#else
+  return hn::GetLane(kBetter == Better::kLarger ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
 #endif
 }
 

@@ -1,4 +1,4 @@
-// Block statistics of a row and their combination. CONTRACT section 1, steps 1 to 5. Included once per target.
+// Block statistics of a row. CONTRACT section 1, steps 1 to 4. Included once per target.
 #if defined(SAMEBITS_CPU_ROW_STATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SAMEBITS_CPU_ROW_STATS_INL_H_
 #undef SAMEBITS_CPU_ROW_STATS_INL_H_
@@ -15,10 +15,10 @@ HWY_BEFORE_NAMESPACE();
 namespace samebits::cpu {
 namespace HWY_NAMESPACE {
 
-// Blocks are handled in groups, so that the tree over 32 lanes is computed for several blocks side by side; and
-// the maximum of a block is found two blocks ahead, so that no sum waits for it and memory is read early.
-inline constexpr int kGroup = 16;
+// The maximum of a block is found this many blocks ahead, so that no sum waits for it and memory is read early.
 inline constexpr int kAhead = 2;
+// The tree over the 32 lanes is computed for this many blocks side by side.
+inline constexpr int kTogether = 4;
 
 template <class Row, class In>
 struct BlockKernel {
@@ -27,13 +27,15 @@ struct BlockKernel {
   using D = typename C::D;
   using V = typename C::V;
   static constexpr int kN = static_cast<int>(hn::MaxLanes(D()));
-  static constexpr int kSteps = order::kBlock / C::kStep;         // loads of a block
-  static constexpr int kAccumulators = order::kLanes / kN;        // vectors that hold the 32 lanes
-  static constexpr int kStepsPerTurn = order::kLanes / C::kStep;  // loads that fill the 32 lanes once
-  static constexpr int kTurns = kSteps / kStepsPerTurn;           // terms of a lane: 4
-  // Vectors whose exponentials are computed side by side, whole turns of them.
-  static constexpr int kTurnsAtOnce = kAccumulators >= 4 ? 1 : 4 / kAccumulators;
-  static constexpr int kAtOnce = kTurnsAtOnce * kAccumulators;
+  static constexpr int kSteps = order::kBlock / C::kStep;   // loads of a block
+  static constexpr int kAccumulators = order::kLanes / kN;  // vectors that hold the 32 lanes
+  // Vectors whose exponentials are computed side by side, and how many times that makes a block.
+  static constexpr int kAtOnce = std::max(4, kAccumulators);
+  static constexpr int kChunks = order::kBlock / (kN * kAtOnce);
+  // Whether a chunk is begun before the one in front of it is finished. That takes many registers.
+  static constexpr bool kPipelined = HWY_TARGET == HWY_AVX3;
+  // Whether the maximum of 16-bit logits is looked for among their bits, read as integers.
+  static constexpr bool kIntegerMax = sizeof(In) == 2 && sizeof(Real) == 4;
 
   // The maximum of a block, NaN if it holds one.
   HWY_INLINE static Real block_max(const In* x) {
@@ -52,61 +54,104 @@ struct BlockKernel {
     return hn::GetLane(hn::MaxOfLanes(d, hn::Max(max[0], max[1])));
   }
 
-  // The 32 lane sums of a block (and those of -d * es), stored as place_of says.
+  // m_b. Scaling is monotone, so the maximum of the scaled logits is the scaled maximum; + 0 turns -0 into +0.
+  template <bool kScaled>
+  HWY_INLINE static Real exact_max(const In* x, Real inverse_tau) {
+    const Real max = block_max(x);
+    return (kScaled ? max * inverse_tau : max) + Real(0);
+  }
+
+  // m_b of a block without NaN; of a block with one, anything but -inf. The bits of 16-bit logits, read as integers,
+  // are in the order of the logits while these are not negative, and in the reverse order where they are. So the
+  // maximum of a block is the one of integers, or their minimum if all are negative: twice the lanes to a vector,
+  // and nothing to widen.
+  template <bool kScaled>
+  HWY_INLINE static Real quick_max(const In* x, Real inverse_tau) {
+    if constexpr (kIntegerMax) {
+      const auto largest = best_bits<Better::kLarger>(x);
+      if (HWY_LIKELY(largest >= 0)) {
+        const Real max = order::widen<Real>(In{static_cast<std::uint16_t>(largest)});
+        return kScaled ? max * inverse_tau : max;  // never -0
+      }
+      const auto smallest = best_bits<Better::kSmaller>(x);
+      const Real max = order::widen<Real>(In{static_cast<std::uint16_t>(smallest)});
+      const Real m_b = (kScaled ? max * inverse_tau : max) + Real(0);
+      if (m_b > -order::infinity<Real>()) return m_b;
+    }
+    return exact_max<kScaled>(x, inverse_tau);
+  }
+
+  template <Better kBetter>
+  HWY_INLINE static std::int16_t best_bits(const In* x) {
+    const hn::CappedTag<std::int16_t, 32> d;
+    constexpr int kLoad = static_cast<int>(hn::MaxLanes(d));
+    const auto* bits = reinterpret_cast<const std::int16_t*>(x);
+    auto best = hn::LoadU(d, bits);
+    HWY_UNROLL(16)
+    for (int i = kLoad; i < order::kBlock; i += kLoad) best = BetterOf<kBetter>(best, hn::LoadU(d, bits + i));
+    return BestOfShorts<kBetter>(d, best);
+  }
+
+  // Vectors of a block whose exponentials are begun, with what the entropy needs of them.
+  template <bool kEntropy>
+  struct Chunk {
+    StartedExp<kAtOnce, D> exp;
+    V delta[kEntropy ? kAtOnce : 1];
+  };
+
   template <bool kScaled, bool kEntropy>
-  HWY_INLINE static void block_lanes(const In* x, Real inverse_tau, Real m_b, Real* sums, Real* entropies) {
+  HWY_INLINE static Chunk<kEntropy> start(const In* x, int chunk, Real inverse_tau, Real m_b) {
     const D d;
     const V m = hn::Set(d, m_b);
     const V cut = hn::Set(d, Row::kCut);
     const V it = hn::Set(d, inverse_tau);
-    V s[kAccumulators], u[kAccumulators];
-    for (int a = 0; a < kAccumulators; ++a) s[a] = u[a] = hn::Zero(d);
-    HWY_UNROLL(4)
-    for (int turn = 0; turn < kTurns; turn += kTurnsAtOnce) {
-      V delta[kAtOnce], e[kAtOnce];
-      HWY_UNROLL(16)
-      for (int step = 0; step < kAtOnce / C::kVectors; ++step) {
-        V* to = delta + step * C::kVectors;
-        C::load(d, x + (turn * kStepsPerTurn + step) * C::kStep, to);
-        for (int k = 0; k < C::kVectors; ++k) {
-          const V z = kScaled ? hn::Mul(to[k], it) : to[k];
-          to[k] = hn::Max(hn::Sub(z, m), cut);
-        }
-      }
-      ExpCore<kAtOnce>(d, delta, e);
-      HWY_UNROLL(16)
-      for (int i = 0; i < kAtOnce; ++i) {
-        const int a = i % kAccumulators;
-        s[a] = hn::Add(s[a], e[i]);
-        if constexpr (kEntropy) u[a] = FusedNegMulAdd(e[i], delta[i], u[a]);
-      }
+    Chunk<kEntropy> started;
+    V delta[kAtOnce];
+    HWY_UNROLL(16)
+    for (int i = 0; i < kAtOnce; i += C::kVectors) C::load(d, x + (chunk * kAtOnce + i) * kN, delta + i);
+    HWY_UNROLL(16)
+    for (int i = 0; i < kAtOnce; ++i) {
+      const V z = kScaled ? hn::Mul(delta[i], it) : delta[i];
+      // NaN for NaN: x86 gives the second operand then, Arm the NaN.
+      delta[i] = hn::Max(cut, hn::Sub(z, m));
+      if constexpr (kEntropy) started.delta[i] = delta[i];
     }
-    for (int a = 0; a < kAccumulators; ++a) {
-      hn::Store(s[a], d, sums + place_of(a));
-      if constexpr (kEntropy) hn::Store(u[a], d, entropies + place_of(a));
-    }
+    started.exp.start(d, delta);
+    return started;
   }
 
-  // The tree over the 32 lanes (step 4) of `count` blocks; lanes stored as place_of says.
-  HWY_INLINE static void combine(const Real* lanes, int count, Real* out) {
+  // The tree over the 32 lanes (step 4) of `count` <= kTogether blocks, lanes stored as place_of says; 0 for a
+  // block whose maximum is -inf. True if there is a NaN among the results.
+  HWY_INLINE static bool combine(const Real* lanes, int count, const Real* m, Real* out) {
+    HWY_ALIGN Real sums[kTogether];
     if constexpr (sizeof(Real) == 8) {
       for (int b = 0; b < count; ++b) {
         Real lane[order::kLanes];
         std::memcpy(lane, lanes + b * order::kLanes, sizeof(lane));
-        out[b] = order::combine_lanes(lane);
+        sums[b] = order::combine_lanes(lane);
       }
     } else {
+      static_assert(kTogether == 4);
       const hn::FixedTag<float, 4> d;
-      for (int b = 0; b < count; b += 4) {
-        const float* block = lanes + b * order::kLanes;
-        const auto p0 = eight_to_four(block), p1 = eight_to_four(block + order::kLanes);
-        const auto p2 = eight_to_four(block + 2 * order::kLanes),
-                   p3 = eight_to_four(block + 3 * order::kLanes);
-        const auto low = hn::Add(hn::ConcatEven(d, p1, p0), hn::ConcatOdd(d, p1, p0));
-        const auto high = hn::Add(hn::ConcatEven(d, p3, p2), hn::ConcatOdd(d, p3, p2));
-        hn::StoreU(hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low)), d, out + b);
+      const auto p0 = eight_to_four(lanes), p1 = eight_to_four(lanes + order::kLanes);
+      const auto p2 = eight_to_four(lanes + 2 * order::kLanes), p3 = eight_to_four(lanes + 3 * order::kLanes);
+      const auto low = hn::Add(hn::ConcatEven(d, p1, p0), hn::ConcatOdd(d, p1, p0));
+      const auto high = hn::Add(hn::ConcatEven(d, p3, p2), hn::ConcatOdd(d, p3, p2));
+      const auto sum = hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low));
+      if (HWY_LIKELY(count == kTogether)) {
+        const auto empty = hn::Eq(hn::LoadU(d, m), hn::Set(d, -order::infinity<float>()));
+        const auto result = hn::IfThenZeroElse(empty, sum);
+        hn::StoreU(result, d, out);
+        return !hn::AllTrue(d, hn::Eq(result, result));
       }
+      hn::Store(sum, d, sums);
     }
+    bool any_nan = false;
+    for (int b = 0; b < count; ++b) {
+      out[b] = m[b] == -order::infinity<Real>() ? Real(0) : sums[b];
+      any_nan = any_nan || order::is_nan(out[b]);
+    }
+    return any_nan;
   }
 
   // From the 32 lanes of a block to a0 + a1, a2 + a3, a4 + a5, a6 + a7.
@@ -131,43 +176,68 @@ struct BlockKernel {
 
   template <bool kScaled, bool kEntropy>
   static void run(const In* x, std::int64_t columns, Real inverse_tau, Real* m, Real* s, Real* u) {
-    HWY_ALIGN Real sums[kGroup * order::kLanes];
-    HWY_ALIGN Real entropies[kEntropy ? kGroup * order::kLanes : 1];
     const std::int64_t whole = columns / order::kBlock;
-    for (std::int64_t first = 0; first < whole; first += kGroup) {
-      const int count = static_cast<int>(std::min<std::int64_t>(kGroup, whole - first));
-      group<kScaled, kEntropy>(x + first * order::kBlock, count, inverse_tau, sums, entropies, m + first,
-                               s + first, kEntropy ? u + first : nullptr);
-    }
+    if (whole > 0) blocks<kScaled, kEntropy>(x, whole, inverse_tau, m, s, u);
     const std::int64_t rest = columns - whole * order::kBlock;
     if (rest == 0) return;
     HWY_ALIGN In tail[order::kBlock];
     std::memcpy(tail, x + whole * order::kBlock, static_cast<std::size_t>(rest) * sizeof(In));
     std::fill(tail + rest, tail + order::kBlock, minus_infinity<In>());
-    group<kScaled, kEntropy>(tail, 1, inverse_tau, sums, entropies, m + whole, s + whole,
-                             kEntropy ? u + whole : nullptr);
+    blocks<kScaled, kEntropy>(tail, 1, inverse_tau, m + whole, s + whole, kEntropy ? u + whole : nullptr);
   }
 
+  // Statistics of `count` >= 1 whole blocks.
   template <bool kScaled, bool kEntropy>
-  HWY_INLINE static void group(const In* x, int count, Real inverse_tau, Real* sums, Real* entropies, Real* m,
-                               Real* s, Real* u) {
-    const auto find_max = [&](int b) HWY_ATTR {
-      // Scaling is monotone, so the maximum of the scaled logits is the scaled maximum; + 0 turns -0 into +0.
-      const Real max = block_max(x + b * order::kBlock);
-      m[b] = (kScaled ? max * inverse_tau : max) + Real(0);
-    };
-    for (int b = 0; b < std::min(count, kAhead); ++b) find_max(b);
-    for (int b = 0; b < count; ++b) {
-      if (b + kAhead < count) find_max(b + kAhead);
-      block_lanes<kScaled, kEntropy>(x + b * order::kBlock, inverse_tau, m[b], sums + b * order::kLanes,
-                                     kEntropy ? entropies + b * order::kLanes : nullptr);
-    }
-    HWY_ALIGN Real out[kGroup];
-    combine(sums, count, out);
-    for (int b = 0; b < count; ++b) s[b] = m[b] == -order::infinity<Real>() ? Real(0) : out[b];
-    if constexpr (kEntropy) {
-      combine(entropies, count, out);
-      for (int b = 0; b < count; ++b) u[b] = m[b] == -order::infinity<Real>() ? Real(0) : out[b];
+  HWY_INLINE static void blocks(const In* x, std::int64_t count, Real inverse_tau, Real* m, Real* s,
+                                Real* u) {
+    const D d;
+    HWY_ALIGN Real sums[kTogether * order::kLanes];
+    HWY_ALIGN Real entropies[kEntropy ? kTogether * order::kLanes : 1];
+    for (std::int64_t b = 0; b < std::min<std::int64_t>(count, kAhead); ++b)
+      m[b] = quick_max<kScaled>(x + b * order::kBlock, inverse_tau);
+    Chunk<kEntropy> next = start<kScaled, kEntropy>(x, 0, inverse_tau, m[0]);
+    for (std::int64_t first = 0; first < count; first += kTogether) {
+      const int together = static_cast<int>(std::min<std::int64_t>(kTogether, count - first));
+      for (int j = 0; j < together; ++j) {
+        const std::int64_t b = first + j;
+        if (b + kAhead < count)
+          m[b + kAhead] = quick_max<kScaled>(x + (b + kAhead) * order::kBlock, inverse_tau);
+        V sum[kAccumulators], entropy[kAccumulators];
+        HWY_UNROLL(16)
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+          Chunk<kEntropy> now;
+          if constexpr (kPipelined) {
+            now = next;
+            // Behind the last chunk of all comes one of its own block again, for nothing.
+            const std::int64_t from = chunk + 1 < kChunks ? b : std::min(b + 1, count - 1);
+            next = start<kScaled, kEntropy>(x + from * order::kBlock, (chunk + 1) % kChunks, inverse_tau,
+                                            m[from]);
+          } else {
+            now = start<kScaled, kEntropy>(x + b * order::kBlock, chunk, inverse_tau, m[b]);
+          }
+          V e[kAtOnce];
+          now.exp.finish(d, e);
+          HWY_UNROLL(16)
+          for (int i = 0; i < kAtOnce; ++i) {
+            const int term = chunk * kAtOnce + i, a = term % kAccumulators;
+            sum[a] = term < kAccumulators ? e[i] : hn::Add(sum[a], e[i]);
+            if constexpr (kEntropy) {
+              if (term < kAccumulators) entropy[a] = hn::Zero(d);
+              entropy[a] = FusedNegMulAdd(e[i], now.delta[i], entropy[a]);
+            }
+          }
+        }
+        for (int a = 0; a < kAccumulators; ++a) {
+          hn::Store(sum[a], d, sums + j * order::kLanes + place_of(a));
+          if constexpr (kEntropy) hn::Store(entropy[a], d, entropies + j * order::kLanes + place_of(a));
+        }
+      }
+      const bool any_nan = combine(sums, together, m + first, s + first);
+      if constexpr (kEntropy) combine(entropies, together, m + first, u + first);
+      // A NaN, or +inf less +inf, reaches the sum of its block.
+      if (kIntegerMax && HWY_UNLIKELY(any_nan))
+        for (std::int64_t b = first; b < first + together; ++b)
+          m[b] = exact_max<kScaled>(x + b * order::kBlock, inverse_tau);
     }
   }
 
@@ -182,82 +252,6 @@ struct BlockKernel {
              : run<false, true>(in, columns, inverse_tau, m, s, u);
   }
 };
-
-// M of a row: NaN if any block is NaN.
-template <class Row>
-HWY_INLINE typename Row::Real row_max(const typename Row::Real* m, std::int64_t blocks) {
-  using Real = typename Row::Real;
-  const typename VectorOf<Row>::D d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(d));
-  auto max = hn::Set(d, -order::infinity<Real>());
-  auto ordered = hn::Eq(max, max);
-  std::int64_t b = 0;
-  for (; b + lanes <= blocks; b += lanes) {
-    const auto v = hn::LoadU(d, m + b);
-    max = hn::Max(max, v);
-    ordered = hn::And(ordered, hn::Eq(v, v));
-  }
-  Real result = hn::GetLane(hn::MaxOfLanes(d, max));
-  bool any_nan = !hn::AllTrue(d, ordered);
-  for (; b < blocks; ++b) {
-    any_nan = any_nan || order::is_nan(m[b]);
-    result = m[b] > result ? m[b] : result;
-  }
-  return any_nan ? order::canonical_nan<Real>() : result + Real(0);
-}
-
-inline order::RowStats<order::RowV1> combine_row_v1(const float* m, const float* s, const float* u,
-                                                    std::int64_t blocks) {
-  using Row = order::RowV1;
-  order::RowStats<Row> stats{row_max<Row>(m, blocks), 0, 0};
-  if (order::classify(stats.max) != order::RowClass::kFinite) return stats;
-  // RN(s_b * w_b) * 2^40 is exact in binary64, and adding 2^52 rounds it to an integer.
-  const D32 d;
-  const hn::Half<decltype(d)> dh;
-  const hn::Rebind<double, decltype(dh)> dd;
-  const hn::RebindToUnsigned<decltype(dd)> du;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(d));
-  const auto max = hn::Set(d, stats.max);
-  auto sum = hn::Zero(du), entropy = hn::Zero(du);
-  const auto fixed = [&](auto value) {
-    const auto shifted = hn::Add(hn::Mul(value, hn::Set(dd, order::kFixed64Scale)), hn::Set(dd, 0x1p52));
-    return hn::And(hn::BitCast(du, shifted), hn::Set(du, 0xfffffffffffffull));
-  };
-  std::int64_t b = 0;
-  for (; b + lanes <= blocks; b += lanes) {
-    const auto m_b = hn::LoadU(d, m + b);
-    const auto s_b = hn::LoadU(d, s + b);
-    const auto w = ExpOrZero<Row>(d, hn::Sub(m_b, max));
-    const auto term = hn::Mul(s_b, w);
-    sum = hn::Add(sum, fixed(hn::PromoteTo(dd, hn::LowerHalf(dh, term))));
-    sum = hn::Add(sum, fixed(hn::PromoteTo(dd, hn::UpperHalf(dh, term))));
-    if (u != nullptr) {
-      const auto inside = FusedMulAdd(s_b, hn::Sub(max, m_b), hn::LoadU(d, u + b));
-      const auto t = hn::IfThenElseZero(hn::Gt(w, hn::Zero(d)), hn::Mul(inside, w));
-      entropy = hn::Add(entropy, fixed(hn::PromoteTo(dd, hn::LowerHalf(dh, t))));
-      entropy = hn::Add(entropy, fixed(hn::PromoteTo(dd, hn::UpperHalf(dh, t))));
-    }
-  }
-  stats.sum = hn::GetLane(hn::SumOfLanes(du, sum));
-  stats.entropy_sum = hn::GetLane(hn::SumOfLanes(du, entropy));
-  for (; b < blocks; ++b) {
-    stats.sum += order::block_to_sum<Row>(m[b], s[b], stats.max);
-    if (u != nullptr) stats.entropy_sum += order::block_to_entropy_sum<Row>(m[b], s[b], u[b], stats.max);
-  }
-  return stats;
-}
-
-inline order::RowStats<order::Row64V1> combine_row64_v1(const double* m, const double* s, const double* u,
-                                                        std::int64_t blocks) {
-  using Row = order::Row64V1;
-  order::RowStats<Row> stats{row_max<Row>(m, blocks), 0, 0};
-  if (order::classify(stats.max) != order::RowClass::kFinite) return stats;
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    stats.sum += order::block_to_sum<Row>(m[b], s[b], stats.max);
-    if (u != nullptr) stats.entropy_sum += order::block_to_entropy_sum<Row>(m[b], s[b], u[b], stats.max);
-  }
-  return stats;
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace samebits::cpu

@@ -1,6 +1,7 @@
 // Twin = every backend = every thread count = every layout, batch split and permutation.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 
 #include "random_case.h"
@@ -56,6 +57,29 @@ TEST_P(LogpBits, every_vocab_size_and_thread_count_equals_the_twin) {
             << threads << " threads";
     }
   }
+}
+
+// A NaN of either sign at every column of a row of like logits, and such a row without one. One
+// of the temperatures makes large logits overflow.
+TEST_P(LogpBits, a_nan_is_found_wherever_it_is) {
+  constexpr std::int64_t kVocab = 131;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
+    for (const double filling : {-3.0, 2.0, -0.0, -60000.0, -3e38, -kInfinity, kInfinity})
+      for (const double temperature : {1.0, 0.7, 0x1p-64}) {
+        SCOPED_TRACE(std::string(dtype_name(dtype)) + " " + std::to_string(filling) + " / " +
+                     std::to_string(temperature));
+        LogpCase c = plain_case(2 * kVocab + 1, kVocab, dtype);
+        c.temperature = temperature;
+        for (std::int64_t i = 0; i < c.rows * kVocab; ++i) set_element(c.logits, i, filling);
+        const std::uint16_t nan = dtype == DType::kBFloat16 ? 0x7f81 : 0x7c01;
+        for (std::int64_t column = 0; column < kVocab; ++column) {
+          c.logits.as<std::uint16_t>()[2 * column * kVocab + column] = nan;
+          c.logits.as<std::uint16_t>()[(2 * column + 1) * kVocab + column] = nan | 0x8000;
+        }
+        const LogpResult expected = twin(c);
+        ASSERT_TRUE(same_result(expected, run_case(c, expected, {}, context(1)), Finite::kPerhapsNone));
+      }
 }
 
 TEST_P(LogpBits, rows_do_not_see_each_other) {
