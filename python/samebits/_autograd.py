@@ -19,7 +19,7 @@ from ._curvature import (
     true_vocab,
     with_selection,
 )
-from ._fold import flat_rows, fold
+from ._fold import flat_rows, fold, shaped
 from ._row_functions import row_sum
 
 _forward = torch.ops.samebits.logp_forward.default
@@ -58,6 +58,7 @@ class Logp(torch.autograd.Function):
         """The fused first-order gradient; a missing upstream counts as +0."""
         if grad_logp is None and grad_lse is None and grad_entropy is None:
             return (None,) * 7
+        _torch_private.refuse_batched_graph(grad_logp, grad_lse, grad_entropy)
         logits, targets, row_temperature, rows, *statistics = ctx.saved_tensors
         # A compiler hands over empty zeros for outputs that were not asked for.
         lse, entropy = ctx.asked
@@ -111,10 +112,11 @@ class LogpGradient(torch.autograd.Function):
         leading = targets.dim()
         upstream = (flat_rows(u, leading) for u in (grad_logp, grad_lse, grad_entropy))
         gradient = _backward(
-            flat_rows(logits, leading, 1), flat_rows(targets, leading), row_max, row_total, row_spread,
+            flat_rows(logits, leading, 1), flat_rows(targets, leading),
+            *(flat_rows(s, s.dim()) for s in (row_max, row_total, row_spread)),
             *upstream, flat_rows(row_temperature, leading), rows, *(options or ()),
         )  # fmt: skip
-        return gradient.view(logits.shape)
+        return shaped(gradient, logits.shape)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -172,8 +174,8 @@ class LogpGradient(torch.autograd.Function):
 def directional(logits, statistics, call: Call, direction, wanted) -> tuple:
     """The derivative of each wanted output of (logp, lse, entropy) along a direction; None for the others.
 
-    The row of the fused gradient times the direction: the target's column of that row is exact however close
-    to 1 its probability is, where a difference of two products would cancel.
+    The row of the fused gradient times the direction: the target's column of that row keeps its relative
+    accuracy close to probability 1, where the difference of two products would cancel.
     """
     if not any(wanted):
         return (None, None, None)

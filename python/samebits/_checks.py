@@ -138,6 +138,8 @@ def out(buffer, targets: torch.Tensor, dtype_wanted: torch.dtype, inputs) -> Non
         )
     if torch.compiler.is_compiling():
         return  # the native library looks at the memory itself when the compiled code runs
+    if buffer.is_inference() and not torch.is_inference_mode_enabled():
+        raise ValueError("out: was made in inference mode; must be an ordinary tensor outside of it")
     if buffer.is_neg():
         raise ValueError("out: is a view that negates its memory; must be an ordinary tensor")
     if _elements_coincide(buffer):

@@ -62,7 +62,8 @@ def with_selection(call: Call, shape: torch.Size | None = None) -> Call:
     temperature, ignore_index, *rest = call.options or DEFAULTS
     padding = -(2**63) if ignore_index is None else ignore_index
     chosen = selected_rows(call.rows, call.targets.shape if shape is None else shape)
-    targets = torch.where(chosen, call.targets.long(), padding)
+    ids = call.targets.long().clamp(min=1 - 2**63)  # no id of the caller's is the padding
+    targets = torch.where(chosen, ids, padding)
     return Call(targets, call.row_temperature, None, (temperature, padding, *rest))
 
 
@@ -132,8 +133,24 @@ def curvature(logits, statistics, upstream, call: Call, direction: Tensor) -> Te
         del bent
     del p, moved
     result = torch.where(mask, scaled(result, inverse), nothing).to(logits.dtype)
+    # torch's operators leave NaNs of several patterns, by machine and by place in the tensor.
+    result = torch.where(result.isnan(), _canonical_nan(result.dtype, result.device), result)
     padding = logits.shape[-1] - vocab
     return torch.nn.functional.pad(result, (0, padding)) if padding else result
+
+
+_NAN_BITS = {
+    torch.float64: (torch.int64, 0x7FF8000000000000),
+    torch.float32: (torch.int32, 0x7FFFFFFF),
+    torch.bfloat16: (torch.int16, 0x7FFF),
+    torch.float16: (torch.int16, 0x7FFF),
+}
+
+
+def _canonical_nan(dtype: torch.dtype, device) -> Tensor:
+    """The NaN that every backend writes."""
+    integer, pattern = _NAN_BITS[dtype]
+    return torch.tensor(pattern, dtype=integer, device=device).view(dtype)
 
 
 def _probability(x: Tensor, statistics, call: Call, inverse) -> Tensor:

@@ -22,3 +22,8 @@ def flat_rows(tensor: torch.Tensor | None, leading: int, trailing: int = 0) -> t
     if tensor is None or leading <= _MOST:
         return tensor
     return tensor.reshape(-1, *tensor.shape[tensor.dim() - trailing :])
+
+
+def shaped(tensor: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """`tensor` in `shape`; itself where it has it, for a view cannot be changed in place as an output."""
+    return tensor if tensor.shape == shape else tensor.view(shape)

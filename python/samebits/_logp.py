@@ -75,9 +75,10 @@ def split_temperature(temperature, targets: Tensor) -> tuple[float, Tensor | Non
         return 1.0, None
     if isinstance(temperature, Tensor):
         _checks.tensor("temperature", temperature)
-        if temperature.requires_grad:
+        if _torch_private.has_derivative(temperature):
             raise ValueError(
-                "temperature: requires grad; a temperature is a constant, pass temperature.detach()"
+                "temperature: requires grad or has a tangent; a temperature is a constant, "
+                "pass temperature.detach()"
             )
         _checks.dtype("temperature", temperature, (torch.float32, torch.float64))
         shape, wanted = temperature.shape, targets.shape
@@ -260,23 +261,25 @@ def logp(
     """
     _torch_private.refuse_compiled_transform()
     ids, listed = targets, rows
+    if (
+        temperature is None and rows is None and out is None and precision is None
+        and ignore_index is None and on_invalid == "zero" and vocab_size is None and backend is None
+    ):  # fmt: skip
+        row_temperature, options = None, None  # the operators' defaults, which cost nothing to pass
+    else:
+        check_options(ignore_index, on_invalid, vocab_size, backend)
+        _checks.tensor("targets", targets)
+        number, row_temperature = split_temperature(temperature, targets)
+        binary64 = is_binary64(precision)
+        options = (number, ignore_index, on_invalid, vocab_size, binary64, backend or "auto")
+        if out is not None:
+            _checks.logp(logits, targets, row_temperature, rows)
+            check_logp_out(out, logits, targets, row_temperature, rows, precision)
+        if rows is not None and _torch_private.transforms_active():
+            _checks.logp(logits, targets, row_temperature, rows)
+            masked = with_selection(Call(targets, row_temperature, rows, options))
+            ids, listed, options = masked.targets, None, masked.options
     try:
-        if (
-            temperature is None and rows is None and out is None and precision is None
-            and ignore_index is None and on_invalid == "zero" and vocab_size is None and backend is None
-        ):  # fmt: skip
-            row_temperature, options = None, None  # the operators' defaults, which cost nothing to pass
-        else:
-            check_options(ignore_index, on_invalid, vocab_size, backend)
-            number, row_temperature = split_temperature(temperature, targets)
-            binary64 = is_binary64(precision)
-            options = (number, ignore_index, on_invalid, vocab_size, binary64, backend or "auto")
-            if out is not None:
-                _checks.logp(logits, targets, row_temperature, rows)
-                check_logp_out(out, logits, targets, row_temperature, rows, precision)
-            if rows is not None and _torch_private.transforms_active():
-                masked = with_selection(Call(targets, row_temperature, rows, options))
-                ids, listed, options = masked.targets, None, masked.options
         if _torch_private.differentiating(logits):
             results = _autograd.logp(
                 logits, ids, row_temperature, listed, return_lse, return_entropy, options

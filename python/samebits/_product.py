@@ -30,6 +30,7 @@ class Product(torch.autograd.Function):
         """The upstream, rounded once to the operands' dtype, times the other operand."""
         if grad is None:
             return (None,) * 6
+        _torch_private.refuse_batched_graph(grad)
         a, b = ctx.saved_tensors
         to_a, to_b, to_bias = ctx.needs_input_grad[:3]
         upstream = grad.to(a.dtype)
@@ -69,6 +70,12 @@ class TransformableProduct(Product):
     def vmap(info, in_dims, a, b, bias, *rest):
         """With one right operand for all, the samples' rows are rows of one product; else a product each."""
         size = info.batch_size
+        if size == 0:
+            sample = [
+                fold(1, None, o) if d is None else o.movedim(d, 0)
+                for d, o in zip(in_dims[:2], (a, b), strict=True)
+            ]
+            return a.new_empty((0, sample[0].shape[1], sample[1].shape[2]), dtype=rest[0] or a.dtype), 0
         if in_dims[1] is None and in_dims[2] is None:
             rows = a.movedim(in_dims[0], 0)
             return product(rows.flatten(0, 1), b, bias, *rest).unflatten(0, rows.shape[:2]), 0

@@ -7,7 +7,7 @@ contract's order (docs/contract.md, section 1).
 
 import torch
 
-from ._fold import flat_rows, fold
+from ._fold import flat_rows, fold, shaped
 from ._torch_private import outer_levels_recorded, without_tangent
 
 _row_sum = torch.ops.samebits.row_sum.default
@@ -21,7 +21,7 @@ class RowSum(torch.autograd.Function):
     def forward(values):
         """One read of the values."""
         leading = values.dim() - 1
-        return _row_sum(flat_rows(values, leading, 1)).view(values.shape[:-1])
+        return shaped(_row_sum(flat_rows(values, leading, 1)), values.shape[:-1])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -85,14 +85,9 @@ class Probability(torch.autograd.Function):
     def forward(logits, targets, row_max, row_total, row_temperature, inverse, options):
         """One read and one write of the logits."""
         leading = targets.dim()
-        arguments = (
-            flat_rows(targets, leading),
-            row_max,
-            row_total,
-            flat_rows(row_temperature, leading),
-            None,
-        )
-        return _probability(flat_rows(logits, leading, 1), *arguments, *options).view(logits.shape)
+        statistics = (flat_rows(s, s.dim()) for s in (row_max, row_total))
+        arguments = (flat_rows(targets, leading), *statistics, flat_rows(row_temperature, leading), None)
+        return shaped(_probability(flat_rows(logits, leading, 1), *arguments, *options), logits.shape)
 
     @staticmethod
     def setup_context(ctx, inputs, output):

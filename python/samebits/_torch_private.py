@@ -11,6 +11,8 @@ from ._errors import NotDifferentiableError
 _functorch_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 _frame_callback = getattr(torch._C._dynamo.eval_frame, "get_eval_frame_callback", lambda: None)
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_is_batched = torch._C._functorch.is_batchedtensor
+_is_legacy_batched = torch._C._functorch.is_legacy_batchedtensor
 _unwrapped = torch._C._functorch.get_unwrapped
 
 
@@ -53,6 +55,31 @@ def _requires_grad(tensor: torch.Tensor) -> bool:
             return False
         tensor = _unwrapped(tensor)
     return True
+
+
+def has_derivative(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` requires grad or has a tangent, at any level of torch.func."""
+    while True:
+        if tensor.requires_grad:
+            return True
+        if not _is_batched(tensor) and forward_ad.unpack_dual(tensor).tangent is not None:
+            return True
+        if not _functorch_active() or not _is_wrapped(tensor):
+            return False
+        tensor = _unwrapped(tensor)
+
+
+def refuse_batched_graph(*upstream: torch.Tensor | None) -> None:
+    """Raise where is_grads_batched=True meets create_graph=True.
+
+    torch.autograd batches upstreams with an older vmap, which does not see autograd Functions: the graph of
+    the gradient would be lost without a word.
+    """
+    if torch.is_grad_enabled() and any(u is not None and _is_legacy_batched(u) for u in upstream):
+        raise NotDifferentiableError(
+            "samebits: is_grads_batched=True (or vectorize=True) with create_graph=True loses the graph of a "
+            "custom gradient; use torch.func (jacrev, hessian, vmap of vjp) or leave one of them out"
+        )
 
 
 def recording() -> bool:

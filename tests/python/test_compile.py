@@ -163,3 +163,17 @@ def test_gradients_of_a_compiled_linear_layer_are_those_of_eager():
         gradients.append(torch.autograd.grad(function(*leaves), leaves))
     for eager, compiled in zip(*gradients, strict=True):
         assert_same_bits(compiled, eager)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_invalid": "maybe"}, r"on_invalid: is 'maybe'"),
+        ({"precision": "fp8"}, r"precision: is 'fp8'"),
+        ({"temperature": torch.ones(7)}, r"temperature: has shape \[7\]"),
+    ],
+)
+def test_a_bad_option_in_compiled_code_is_named(options, message):
+    compiled = torch.compile(lambda x, t: sb.logp(x, t, **options), backend="aot_eager")
+    with pytest.raises(ValueError, match="^" + message):
+        compiled(torch.randn(4, 30), torch.arange(4))

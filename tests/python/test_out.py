@@ -180,3 +180,14 @@ def test_buffers_from_outside_a_transform_are_refused(call):
     with pytest.raises(ValueError, match=r"^out: shares storage with logits"):
         torch.func.vmap(lambda x: sb.logp(x, targets, out=x[:, 0]))(leaf.repeat(3, 1, 1))
     assert (captured == 7).all()
+
+
+def test_an_inference_tensor_is_refused_outside_inference_mode(call):
+    logits, targets = call
+    with torch.inference_mode():
+        buffer = torch.full((4,), 7.0)
+        sb.logp(logits.detach(), targets, out=torch.empty(4))
+    for recorded in (logits, logits.detach()):
+        with pytest.raises(ValueError, match=r"^out: was made in inference mode"):
+            sb.logp(recorded, targets, out=buffer)
+    assert (buffer == 7).all()

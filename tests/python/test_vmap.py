@@ -159,3 +159,22 @@ def test_errors_inside_vmap_name_the_argument():
         ValueError, match=r"^targets: has shape \[4, 2\]; must have the leading shape \[4, 3\]"
     ):
         vmap(sb.logp)(torch.randn(4, 3, 5), torch.zeros(4, 2, dtype=torch.long))
+
+
+def test_nine_nested_maps_of_a_row_are_one_call():
+    logits = torch.randn(*[1, 2] * 4, 2, 20)
+    targets = torch.randint(0, 20, logits.shape[:-1])
+    values, gradient = sb.logp, grad(sb.logp)
+    for _ in range(9):
+        values, gradient = vmap(values), vmap(gradient)
+    flat, ids = logits.view(-1, 20), targets.view(-1)
+    assert_same_bits(values(logits, targets), sb.logp(flat, ids).view(targets.shape))
+    assert_same_bits(
+        gradient(logits, targets), grad(lambda x: sb.logp(x, ids).sum())(flat).view(logits.shape)
+    )
+
+
+def test_an_empty_batch_of_samples():
+    logits, targets = torch.randn(0, 3, 20), torch.zeros(0, 3, dtype=torch.long)
+    assert vmap(sb.logp)(logits, targets).shape == (0, 3)
+    assert vmap(sb.matmul)(torch.randn(0, 3, 4), torch.randn(0, 4, 5)).shape == (0, 3, 5)

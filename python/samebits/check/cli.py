@@ -6,6 +6,7 @@ plain data with "passed" in it, and `print_report(console, data)`.
 
 import argparse
 import json
+import os
 import sys
 import time
 
@@ -37,9 +38,16 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         command.add_argument(
             "--device", default="cpu", help="where to compute, as torch names it (default cpu)"
         )
-        command.add_argument("--seed", type=int, default=0, help="of the inputs (default 0)")
+        command.add_argument("--seed", type=_seed, default=0, help="of the inputs, below 2^63 (default 0)")
         command.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args(arguments)
+
+
+def _seed(text: str) -> int:
+    seed = int(text)
+    if not 0 <= seed < 2**63:
+        raise argparse.ArgumentTypeError(f"is {text}; may be 0 to 2^63 - 1")
+    return seed
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,9 +55,15 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         need("rich", "rich", "the progress bar")
-        return run(options)
+        status = run(options)
+        sys.stdout.flush()
+        return status
     except (CheckError, DemoError) as error:
         print(f"samebits.check: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:  # the report has nowhere to go: a full disk, a closed pipe
+        print(f"samebits.check: the report could not be written: {error.strerror}", file=sys.stderr)
+        sys.stdout = open(os.devnull, "w")  # nothing is left to flush at exit
         return 2
     except KeyboardInterrupt:
         print("samebits.check: interrupted", file=sys.stderr)
@@ -90,6 +104,6 @@ def require_device(name: str) -> None:
     """Both torch and samebits can compute on `name`."""
     try:
         logits = torch.zeros(1, 2, device=name)
-        samebits.logp(logits, torch.zeros(1, dtype=torch.int64, device=name))
-    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+        samebits.logp(logits, torch.zeros(1, dtype=torch.int64, device=name)).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch without CUDA asserts
         raise CheckError(f"--device {name}: {str(error).splitlines()[0]}") from None
