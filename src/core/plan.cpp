@@ -146,7 +146,7 @@ std::vector<std::string> kernel_ids(const std::string& op, const std::string& ba
   if (op == "logp")  // the last two: derivatives of higher order
     return {"logp_forward/" + backend, "logp_backward/" + backend, "probability/" + backend,
             "row_sum/" + backend};
-  if (op == "linear_logp") return {"linear_logp_forward/" + backend};
+  if (op == "linear_logp") return {"linear_logp_forward/" + backend, "linear_logp_backward/" + backend};
   return {op + "/" + backend};
 }
 
