@@ -71,11 +71,44 @@ def _(a, b, out_dtype=None, contract="auto", backend="auto", bias=None):
 
 
 @register("samebits::linear_logp_forward")
-def _(hidden, weight, targets, bias, lse, entropy, contract, row_temperature=None, rows=None, temperature=1.0,
-      ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+def _(hidden, weight, targets, bias, lse, entropy, stats, contract, row_temperature=None, rows=None,
+      temperature=1.0, ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False,
+      backend="auto"):  # fmt: skip
     _checks.products(("hidden", "weight"), hidden, weight)
     _checks.leading(targets, hidden, "hidden")
     dtype = _result_dtype(hidden, binary64)
-    return tuple(
-        hidden.new_empty(targets.shape if wanted else (0,), dtype=dtype) for wanted in (True, lse, entropy)
+    words = (2,) if dtype == torch.float64 else ()
+    count = targets.numel() if stats else 0
+    return (
+        *(hidden.new_empty(targets.shape if asked else (0,), dtype=dtype) for asked in (True, lse, entropy)),
+        hidden.new_empty((count,), dtype=dtype),
+        hidden.new_empty((count, *words), dtype=torch.int64),
+        hidden.new_empty((count if entropy else 0, *words), dtype=torch.int64),
+    )
+
+
+def _like_or_empty(operand, asked):
+    return operand.new_empty(operand.shape if asked else (0,))
+
+
+@register("samebits::linear_logp_backward")
+def _(hidden, weight, targets, bias, row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy,
+      to_hidden, to_weight, to_bias, contract, row_temperature=None, rows=None, temperature=1.0,
+      ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+    _checks.leading(targets, hidden, "hidden")
+    return (
+        _like_or_empty(hidden, to_hidden),
+        _like_or_empty(weight, to_weight),
+        _like_or_empty(hidden if bias is None else bias, to_bias and bias is not None),
+    )
+
+
+@register("samebits::linear_logp_backward_into")
+def _(hidden, weight, targets, bias, row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy,
+      grad_weight_accumulator, to_hidden, to_bias, contract, row_temperature=None, rows=None, temperature=1.0,
+      ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+    _checks.leading(targets, hidden, "hidden")
+    return (
+        _like_or_empty(hidden, to_hidden),
+        _like_or_empty(hidden if bias is None else bias, to_bias and bias is not None),
     )

@@ -1,4 +1,4 @@
-"""Log-probabilities fused with the LM head. Forward only for now."""
+"""Log-probabilities fused with the LM head."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict, overload
 import torch
 from torch import Tensor
 
-from . import _checks, _torch_private
+from . import _checks, _head, _torch_private
+from ._curvature import Call, with_selection
 from ._errors import NotDifferentiableError, raise_clearly
 from ._linear import check_contract
 from ._logp import (
@@ -135,19 +136,24 @@ def linear_logp(
 ) -> LogpResult:
     """Log-probabilities of ``targets`` under ``hidden @ weight.T + bias``; the logits are never stored.
 
-    Determinism level: cross_device (``src/order/dot.h`` and ``row.h``, docs/contract.md). Contract
-    ``fma.v1+row.v1`` or ``fma64.v1+row64.v1``. Equal, bit for bit, to :func:`logp` of the unfused product.
+    Determinism level: cross_device (``src/order/dot.h``, ``row.h`` and ``p_form.h``, docs/contract.md).
+    Contract ``fma.v1+row.v1``, ``fma64.v1+row64.v1`` or, for 16-bit operands, ``tc16.v1+row.v1``. Equal, bit
+    for bit, to :func:`logp` of the unfused product in float32. The first-order gradients have bits of their
+    own (the P form), which depend on the rows that take part, in their order, alone; higher ones are made of
+    :func:`logp` and :func:`linear`.
 
     Args:
-        hidden: ``[..., H]`` float32 or float64, any strides.
+        hidden: ``[..., H]`` float32, float64, bfloat16 or float16, any strides.
         weight: ``[V, H]`` of the same dtype, any strides.
         targets: ``[...]`` int32 or int64.
         bias: ``[V]`` of the same dtype, or None.
         temperature: as in :func:`logp`, and so the options below that are not named here.
         contract: as in :func:`matmul`.
-        memory: bytes that may be kept for backward; cannot change a bit. Without effect until gradients
-            exist.
-        grad_weight_accumulator: refused until gradients exist.
+        memory: bytes that may be kept for backward, ``"save"``, ``"recompute"`` or ``"auto"``. Cannot change
+            a bit, and has no effect on a CPU, where probabilities are always recomputed.
+        grad_weight_accumulator: ``[V, H]`` float32 buffer (float64 for float64 operands) to which backward
+            adds the gradient of ``weight``, one rounding each; ``weight.grad`` is then left alone. Not under
+            torch.compile, transforms or ``create_graph``.
         rows: as in :func:`logp`; only rows that take part are computed.
         out: as in :func:`logp`.
         precision: as in :func:`logp`.
@@ -160,19 +166,17 @@ def linear_logp(
         group: tensor-parallel process group; refused until it exists.
 
     Returns:
-        As :func:`logp`.
+        As :func:`logp`; differentiable to any order with respect to ``hidden``, ``weight`` and ``bias``, in
+            reverse and forward mode and under the transforms of ``torch.func``. An operand that does not
+            require grad costs no product.
 
     Raises:
         ValueError, TypeError, RuntimeError: as :func:`logp` and :func:`matmul`.
-        NotDifferentiableError: an operand requires grad; gradients come with the fused LM head.
+        NotDifferentiableError: a derivative of a gradient that went into ``grad_weight_accumulator``.
     """
+    _torch_private.refuse_compiled_transform()
     if group is not None:
         raise NotImplementedError("group: tensor parallelism does not exist yet; may be None")
-    if grad_weight_accumulator is not None:
-        raise NotDifferentiableError(
-            "grad_weight_accumulator: gradients of linear_logp come with the feature "
-            '"the fused LM head"; may be None'
-        )
     if memory not in ("auto", "save", "recompute") and (
         isinstance(memory, bool) or not isinstance(memory, int)
     ):
@@ -182,34 +186,53 @@ def linear_logp(
     _check_linear_logp(hidden, weight, targets, bias)
     number, row_temperature = split_temperature(temperature, targets)
     _checks.row_lists(row_temperature, rows, hidden, "hidden")
-    operands = (hidden, weight) if bias is None else (hidden, weight, bias)
-    _refuse_gradients(("hidden", "weight", "bias")[: len(operands)], *operands)
+    if grad_weight_accumulator is not None:
+        _check_accumulator(grad_weight_accumulator, hidden, weight)
     if out is not None:
         check_logp_out(out, hidden, targets, row_temperature, rows, precision)
         for argument, value in (("weight", weight), ("bias", bias)):
             _checks.out(out, targets, out.dtype, ((argument, value),))
+    options = (number, ignore_index, on_invalid, vocab_size, is_binary64(precision), backend or "auto")
+    ids, listed = targets, rows
+    if rows is not None and _torch_private.transforms_active():
+        masked = with_selection(Call(targets, row_temperature, rows, options))
+        ids, listed, options = masked.targets, None, masked.options
     try:
-        logp, lse, entropy = _linear_logp(
-            hidden, weight, targets, bias, return_lse, return_entropy, contract, row_temperature, rows,
-            number, ignore_index, on_invalid, vocab_size, is_binary64(precision), backend or "auto",
-        )  # fmt: skip
+        if _torch_private.transforms_active() or _torch_private.differentiating(hidden, weight, bias):
+            logp, lse, entropy = _head.linear_logp(
+                hidden, weight, bias, ids, row_temperature, listed, return_lse, return_entropy, contract,
+                grad_weight_accumulator, options,
+            )  # fmt: skip
+        else:
+            logp, lse, entropy, *_ = _linear_logp(
+                hidden, weight, targets, bias, return_lse, return_entropy, False, contract, row_temperature,
+                rows, *options,
+            )  # fmt: skip
     except Exception as error:
         raise_clearly(error, _check_linear_logp, hidden, weight, targets, bias)
     values = logp if out is None else write_out(out, logp, rows)
     return pack(values, lse, entropy, return_lse, return_entropy)
 
 
-def _refuse_gradients(names: tuple[str, ...], *operands) -> None:
-    """Raise when a derivative of the result could be asked for: never a silent detach."""
-    if not torch.is_grad_enabled() and not _torch_private.tangents_active():
-        return
-    for argument, value in zip(names, operands, strict=True):
-        if isinstance(value, Tensor) and (value.requires_grad or _torch_private.tangents_active()):
-            raise NotDifferentiableError(
-                f"linear_logp: {argument} requires grad, and gradients of linear_logp come with the feature "
-                f'"the fused LM head"; until then call it under torch.no_grad(), pass {argument}.detach(), '
-                "or use logp(linear(hidden, weight, bias), targets)"
-            )
+def _check_accumulator(buffer, hidden, weight) -> None:
+    name = "grad_weight_accumulator"
+    _checks.tensor(name, buffer)
+    if torch.compiler.is_compiling() or _torch_private.transforms_active():
+        raise NotDifferentiableError(
+            f"{name}: a buffer that backward writes is not traced by torch.compile or transforms; may be None"
+        )
+    wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+    _checks.device(name, buffer, hidden, "hidden")
+    if buffer.dtype != wide:
+        raise TypeError(f"{name}: is {_checks.name(buffer.dtype)}; must be {_checks.name(wide)}")
+    if buffer.shape != weight.shape:
+        raise ValueError(
+            f"{name}: has shape {list(buffer.shape)}; must be {list(weight.shape)}, that of weight"
+        )
+    if buffer.requires_grad:
+        raise ValueError(f"{name}: requires grad; must be a buffer without history, such as weight.main_grad")
+    if torch.is_grad_enabled() and not weight.requires_grad:
+        raise ValueError(f"{name}: weight does not require grad, so nothing would be added; may be None")
 
 
 def _check_linear_logp(hidden, weight, targets, bias) -> None:

@@ -21,6 +21,11 @@ std::string backend_lines() {
   "int vocab, float temperature, int? ignore_index, str on_invalid, int? vocab_size, bool binary64, "     \
   "str backend) -> str"
 
+#define SAMEBITS_HEAD "Tensor hidden, Tensor weight, Tensor targets, Tensor? bias, "
+#define SAMEBITS_HEAD_UPSTREAM                                                                            \
+  "Tensor row_max, Tensor row_sum, Tensor row_entropy_sum, Tensor? grad_logp, Tensor? grad_lse, Tensor? " \
+  "grad_entropy, "
+
 STABLE_TORCH_LIBRARY(samebits, library) {
   library.def("version() -> str");
   library.def("backends() -> str");
@@ -48,10 +53,20 @@ STABLE_TORCH_LIBRARY(samebits, library) {
   library.def(
       "matmul(Tensor a, Tensor b, ScalarType? out_dtype=None, str contract='auto', str backend='auto', "
       "Tensor? bias=None) -> Tensor");
+  // As logp_forward.
+  library.def("linear_logp_forward(" SAMEBITS_HEAD
+              "bool lse, bool entropy, bool stats, str contract, " SAMEBITS_LOGP_OPTIONS
+              ") -> (Tensor logp, Tensor lse, Tensor entropy, Tensor row_max, Tensor row_sum, Tensor "
+              "row_entropy_sum)");
+  // Gradients not asked for have no elements.
+  library.def("linear_logp_backward(" SAMEBITS_HEAD SAMEBITS_HEAD_UPSTREAM
+              "bool to_hidden, bool to_weight, bool to_bias, str contract, " SAMEBITS_LOGP_OPTIONS
+              ") -> (Tensor grad_hidden, Tensor grad_weight, Tensor grad_bias)");
+  // The gradient of weight is added to the caller's buffer instead.
   library.def(
-      "linear_logp_forward(Tensor hidden, Tensor weight, Tensor targets, Tensor? bias, bool lse, bool "
-      "entropy, "
-      "str contract, " SAMEBITS_LOGP_OPTIONS ") -> (Tensor logp, Tensor lse, Tensor entropy)");
+      "linear_logp_backward_into(" SAMEBITS_HEAD SAMEBITS_HEAD_UPSTREAM
+      "Tensor(a!) grad_weight_accumulator, bool to_hidden, bool to_bias, str contract, " SAMEBITS_LOGP_OPTIONS
+      ") -> (Tensor grad_hidden, Tensor grad_bias)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(samebits, CompositeExplicitAutograd, library) {

@@ -1,6 +1,5 @@
-// samebits::matmul and linear_logp_forward.
+// samebits::matmul.
 #include <array>
-#include <tuple>
 
 #include "../device.h"
 
@@ -8,7 +7,6 @@ namespace samebits::torch_binding {
 namespace {
 
 using OptionalTensor = std::optional<Tensor>;
-using OptionalInt = std::optional<std::int64_t>;
 
 DType from_torch(torch::headeronly::ScalarType type) {
   switch (type) {
@@ -37,38 +35,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, std::optional<torch::headeronly:
   });
 }
 
-using Outputs = std::tuple<Tensor, Tensor, Tensor>;
-
-Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                            const OptionalTensor& bias, bool lse, bool entropy, std::string contract,
-                            const OptionalTensor& row_temperature, const OptionalTensor& rows,
-                            double temperature, OptionalInt ignore_index, std::string on_invalid,
-                            OptionalInt vocab_size, bool binary64, std::string backend) {
-  return guarded([&] {
-    const LogpOptions options =
-        make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
-    const DType dtype = is_binary64(hidden, binary64) ? DType::kFloat64 : DType::kFloat32;
-    const std::int64_t none[] = {0};
-    const auto leading = shape_of(targets);
-    Tensor logp_result = empty(leading, dtype, hidden);
-    Tensor lse_result = empty(lse ? leading : std::span(none), dtype, hidden);
-    Tensor entropy_result = empty(entropy ? leading : std::span(none), dtype, hidden);
-    LogpOutputs outputs;
-    outputs.logp = mutable_view(logp_result);
-    if (lse) outputs.lse = mutable_view(lse_result);
-    if (entropy) outputs.entropy = mutable_view(entropy_result);
-    MatmulOptions matmul_options;
-    matmul_options.contract = contract;
-    samebits::linear_logp_forward(view(hidden), view(weight), view(targets), view(bias), options, outputs,
-                                  matmul_options, Call(backend, hidden).context());
-    return Outputs(logp_result, lse_result, entropy_result);
-  });
-}
-
-STABLE_TORCH_LIBRARY_IMPL(samebits, CPU, library) {
-  library.impl("matmul", TORCH_BOX(&matmul));
-  library.impl("linear_logp_forward", TORCH_BOX(&linear_logp_forward));
-}
+STABLE_TORCH_LIBRARY_IMPL(samebits, CPU, library) { library.impl("matmul", TORCH_BOX(&matmul)); }
 
 }  // namespace
 }  // namespace samebits::torch_binding

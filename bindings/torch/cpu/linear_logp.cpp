@@ -1,0 +1,135 @@
+// samebits::linear_logp_forward, linear_logp_backward and linear_logp_backward_into.
+#include <array>
+#include <tuple>
+
+#include "../device.h"
+
+namespace samebits::torch_binding {
+namespace {
+
+using OptionalTensor = std::optional<Tensor>;
+using OptionalInt = std::optional<std::int64_t>;
+
+constexpr std::array<std::int64_t, 1> kNone{0};
+
+// One number per row, or two words of each sum under row64.v1.
+Tensor statistic(std::int64_t rows, bool words, bool wide, const Tensor& like) {
+  const std::array<std::int64_t, 2> shape{rows, 2};
+  const DType real = wide ? DType::kFloat64 : DType::kFloat32;
+  return empty(std::span(shape).first(words && wide ? 2 : 1), words ? DType::kInt64 : real, like);
+}
+
+using Outputs = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                            const OptionalTensor& bias, bool lse, bool entropy, bool stats,
+                            std::string contract, const OptionalTensor& row_temperature,
+                            const OptionalTensor& rows, double temperature, OptionalInt ignore_index,
+                            std::string on_invalid, OptionalInt vocab_size, bool binary64,
+                            std::string backend) {
+  return guarded([&] {
+    const LogpOptions options =
+        make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
+    const bool wide = is_binary64(hidden, binary64);
+    const DType dtype = wide ? DType::kFloat64 : DType::kFloat32;
+    const auto leading = shape_of(targets);
+    const std::int64_t count = stats ? targets.numel() : 0;
+    Tensor logp_result = empty(leading, dtype, hidden);
+    Tensor lse_result = empty(lse ? leading : std::span<const std::int64_t>(kNone), dtype, hidden);
+    Tensor entropy_result = empty(entropy ? leading : std::span<const std::int64_t>(kNone), dtype, hidden);
+    Tensor row_max = statistic(count, false, wide, hidden);
+    Tensor row_sum = statistic(count, true, wide, hidden);
+    Tensor row_entropy_sum = statistic(entropy ? count : 0, true, wide, hidden);
+    LogpOutputs outputs;
+    outputs.logp = mutable_view(logp_result);
+    if (lse) outputs.lse = mutable_view(lse_result);
+    if (entropy) outputs.entropy = mutable_view(entropy_result);
+    if (stats) {
+      outputs.row_max = mutable_view(row_max);
+      outputs.row_sum = mutable_view(row_sum);
+      if (entropy) outputs.row_entropy_sum = mutable_view(row_entropy_sum);
+    }
+    MatmulOptions matmul_options;
+    matmul_options.contract = contract;
+    samebits::linear_logp_forward(view(hidden), view(weight), view(targets), view(bias), options, outputs,
+                                  matmul_options, Call(backend, hidden).context());
+    return Outputs(logp_result, lse_result, entropy_result, row_max, row_sum, row_entropy_sum);
+  });
+}
+
+// What both backward operators are given, in the order of their schemas.
+struct Upstream {
+  const Tensor &row_max, &row_sum, &row_entropy_sum;
+  const OptionalTensor &logp, &lse, &entropy;
+};
+
+// Empty for a gradient not asked for, and for that of weight where it is added to the caller's buffer.
+using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+
+Gradients backward(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                   const OptionalTensor& bias, const Upstream& upstream, const OptionalTensor& accumulator,
+                   bool to_hidden, bool to_weight, bool to_bias, const std::string& contract,
+                   const LogpOptions& options, const std::string& backend) {
+  const auto result = [&](bool wanted, const Tensor& like) {
+    return empty(wanted ? shape_of(like) : std::span<const std::int64_t>(kNone), dtype_of(hidden), hidden);
+  };
+  to_bias = to_bias && bias.has_value();
+  Tensor grad_hidden = result(to_hidden, hidden);
+  Tensor grad_weight = result(to_weight, weight);
+  Tensor grad_bias = result(to_bias, to_bias ? *bias : hidden);
+  LinearLogpGradients gradients;
+  if (to_hidden) gradients.hidden = mutable_view(grad_hidden);
+  if (to_weight) gradients.weight = mutable_view(grad_weight);
+  if (accumulator) gradients.weight_accumulator = mutable_view(*accumulator);
+  if (to_bias) gradients.bias = mutable_view(grad_bias);
+  LogpStats stats{view(upstream.row_max), view(upstream.row_sum), {}};
+  if (upstream.entropy) stats.row_entropy_sum = view(upstream.row_entropy_sum);
+  samebits::linear_logp_backward(view(hidden), view(weight), view(targets), view(bias), options, stats,
+                                 {view(upstream.logp), view(upstream.lse), view(upstream.entropy)}, gradients,
+                                 contract, Call(backend, hidden).context());
+  return {grad_hidden, grad_weight, grad_bias};
+}
+
+Gradients linear_logp_backward(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                               const OptionalTensor& bias, const Tensor& row_max, const Tensor& row_sum,
+                               const Tensor& row_entropy_sum, const OptionalTensor& grad_logp,
+                               const OptionalTensor& grad_lse, const OptionalTensor& grad_entropy,
+                               bool to_hidden, bool to_weight, bool to_bias, std::string contract,
+                               const OptionalTensor& row_temperature, const OptionalTensor& rows,
+                               double temperature, OptionalInt ignore_index, std::string on_invalid,
+                               OptionalInt vocab_size, bool binary64, std::string backend) {
+  return guarded([&] {
+    return backward(
+        hidden, weight, targets, bias, {row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy},
+        {}, to_hidden, to_weight, to_bias, contract,
+        make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64),
+        backend);
+  });
+}
+
+std::tuple<Tensor, Tensor> linear_logp_backward_into(
+    const Tensor& hidden, const Tensor& weight, const Tensor& targets, const OptionalTensor& bias,
+    const Tensor& row_max, const Tensor& row_sum, const Tensor& row_entropy_sum,
+    const OptionalTensor& grad_logp, const OptionalTensor& grad_lse, const OptionalTensor& grad_entropy,
+    const Tensor& grad_weight_accumulator, bool to_hidden, bool to_bias, std::string contract,
+    const OptionalTensor& row_temperature, const OptionalTensor& rows, double temperature,
+    OptionalInt ignore_index, std::string on_invalid, OptionalInt vocab_size, bool binary64,
+    std::string backend) {
+  return guarded([&] {
+    const auto [grad_hidden, unused, grad_bias] = backward(
+        hidden, weight, targets, bias, {row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy},
+        grad_weight_accumulator, to_hidden, false, to_bias, contract,
+        make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64),
+        backend);
+    return std::tuple(grad_hidden, grad_bias);
+  });
+}
+
+STABLE_TORCH_LIBRARY_IMPL(samebits, CPU, library) {
+  library.impl("linear_logp_forward", TORCH_BOX(&linear_logp_forward));
+  library.impl("linear_logp_backward", TORCH_BOX(&linear_logp_backward));
+  library.impl("linear_logp_backward_into", TORCH_BOX(&linear_logp_backward_into));
+}
+
+}  // namespace
+}  // namespace samebits::torch_binding
