@@ -17,6 +17,8 @@ std::string hex(std::uint64_t bits, int bytes) {
   return text;
 }
 
+}  // namespace
+
 std::string hex_element(const Values& values, std::int64_t index) {
   const auto size = static_cast<std::size_t>(dtype_size(values.dtype));
   std::uint64_t bits = 0;
@@ -24,13 +26,14 @@ std::string hex_element(const Values& values, std::int64_t index) {
   return hex(bits, static_cast<int>(size));
 }
 
-// FNV-1a, 64 bits.
 std::string digest(const std::byte* bytes, std::int64_t count) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (std::int64_t i = 0; i < count; ++i)
     hash = (hash ^ static_cast<std::uint64_t>(bytes[i])) * 0x100000001b3ull;
   return hex(hash, 8);
 }
+
+namespace {
 
 void upstreams(Rng& rng, LogpCase& c) {
   for (Values* upstream : {&c.grad_logp, &c.grad_lse, &c.grad_entropy}) {

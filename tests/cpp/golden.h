@@ -16,6 +16,10 @@ struct GoldenCase {
   const char* contract() const { return logp_case.binary64() ? "row64.v1" : "row.v1"; }
 };
 
+// An element's bits as hex, and FNV-1a of all bytes.
+std::string hex_element(const Values& values, std::int64_t index);
+std::string digest(const std::byte* bytes, std::int64_t count);
+
 // Every case of both contracts. A change here needs a new recording.
 std::vector<GoldenCase> golden_cases();
 
