@@ -37,7 +37,7 @@ const DeviceTraits& traits(Device device) {
   // Lives as long as the process: entries are few and callers keep references.
   entry = new DeviceTraits{
       properties.name, "sm" + std::to_string(properties.major) + std::to_string(properties.minor),
-      properties.multiProcessorCount, static_cast<int>(properties.sharedMemPerBlockOptin)};
+      properties.major, properties.multiProcessorCount, static_cast<int>(properties.sharedMemPerBlockOptin)};
   return *entry;
 }
 

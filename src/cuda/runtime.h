@@ -19,6 +19,7 @@ void check(cudaError_t status, const char* what);
 struct DeviceTraits {
   std::string name;
   std::string architecture;  // "sm90"
+  int major = 0;             // of the compute capability
   int multiprocessors = 0;
   int shared_bytes = 0;  // that one CTA may ask for
 };

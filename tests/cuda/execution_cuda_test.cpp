@@ -215,6 +215,42 @@ TEST(CudaExecution, offsets_and_row_numbers_beyond_32_and_16_bits) {
   }
 }
 
+// So many rows that none is cut, so long that the statistics of a whole one fill a CTA's memory. They are one row in
+// memory, with stride 0.
+TEST(CudaExecution, many_rows_of_the_longest_kind_equal_the_twin) {
+  struct Long {
+    DType dtype;
+    std::int64_t vocab;
+  };
+  for (const auto& [dtype, vocab] :
+       {Long{DType::kFloat64, 262144}, Long{DType::kFloat32, 524288}, Long{DType::kBFloat16, 524288}}) {
+    const std::int64_t rows = 1100;
+    const LogpCase c = normal_case(1, vocab, dtype == DType::kFloat64 ? DType::kFloat32 : dtype);
+    LogpCase one = plain_case(1, vocab, dtype);
+    for (std::int64_t i = 0; i < vocab; ++i) set_element(one.logits, i, element_value(c.logits, i));
+    one.targets = c.targets;
+    const LogpResult expected = twin(one);
+    const std::int64_t size = dtype_size(one.real());
+    DeviceBytes logits(one.logits.bytes.size()), ids(8), logp(static_cast<std::size_t>(rows * size)),
+        entropy(static_cast<std::size_t>(rows * size));
+    cuda_check(
+        cudaMemcpy(logits.data(), one.logits.bytes.data(), one.logits.bytes.size(), cudaMemcpyHostToDevice));
+    cuda_check(cudaMemcpy(ids.data(), one.targets.data(), 8, cudaMemcpyHostToDevice));
+    LogpOutputs outputs;
+    outputs.logp = TensorView(logp.data(), one.real(), {rows}, kGpu);
+    outputs.entropy = TensorView(entropy.data(), one.real(), {rows}, kGpu);
+    logp_forward(ConstTensorView(logits.data(), dtype, {rows, vocab}, {0, 1}, kGpu),
+                 ConstTensorView(ids.data(), DType::kInt64, {rows}, {0}, kGpu), {}, outputs);
+    for (const auto& [bytes, wanted] : {std::pair{&logp, &expected.logp}, {&entropy, &expected.entropy}}) {
+      Values got(one.real(), rows);
+      cuda_check(cudaDeviceSynchronize());
+      cuda_check(cudaMemcpy(got.bytes.data(), bytes->data(), got.bytes.size(), cudaMemcpyDeviceToHost));
+      EXPECT_TRUE(
+          same_bits(take(*wanted, 1, std::vector<std::int64_t>(static_cast<std::size_t>(rows), 0)), got));
+    }
+  }
+}
+
 // A2: one finite logit among -inf, wherever it lies.
 TEST(CudaExecution, masked_vocabulary_gives_exactly_zero) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16})

@@ -165,8 +165,15 @@ __device__ __forceinline__ void gradient_of(Vectors<T>& vectors, const order::Gr
   }
 }
 
+// CTAs of a multiprocessor; code for SM120 would spill with three.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+inline constexpr int kGradientCtas = 2;
+#else
+inline constexpr int kGradientCtas = 3;
+#endif
+
 template <class T, bool entropy>
-__global__ void __launch_bounds__(kGradientThreads, 3)
+__global__ void __launch_bounds__(kGradientThreads, kGradientCtas)
     logp_backward_tile(const __grid_constant__ core::LogpProblem problem, const ColumnSplit split) {
   using Row = order::RowV1;
   constexpr int kCount = Vector<T>::kCount, kStep = kStepColumns<T>;

@@ -6,7 +6,7 @@
 
 namespace samebits::cuda {
 
-__global__ inline void __launch_bounds__(32 * kBlockWarps)
+__global__ void __launch_bounds__(32 * kBlockWarps)
     logp_forward_64(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
                     const PartScratch scratch) {
   using Row = order::Row64V1;

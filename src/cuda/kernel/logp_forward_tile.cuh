@@ -18,6 +18,15 @@ inline constexpr int kMostTileWarps = sizeof(T) == 4 ? 10 : 8;
 // Warps that share a multiprocessor's registers.
 template <class T>
 inline constexpr int kResidentWarps = sizeof(T) == 4 ? 20 : 24;
+// From SM100 on the code of fp32 needs more registers than so many warps leave to each.
+inline constexpr int kTileWarps32Sm100 = 8, kResidentWarps32Sm100 = 16;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+inline constexpr bool kSm100Code = true;
+#else
+inline constexpr bool kSm100Code = false;
+#endif
+template <class T>
+inline constexpr int kCodeWarps = kSm100Code && sizeof(T) == 4 ? kTileWarps32Sm100 : kMostTileWarps<T>;
 
 // Statistics of the 16 blocks of the tile at `tile`: in lanes below 16 m_b and s_b, u_b.
 template <class T, bool scaled, bool entropy>
@@ -34,7 +43,7 @@ __device__ __forceinline__ BlockSums tile_sums(const HalfBlock<T>& half, float i
 }
 
 template <class T, bool scaled, bool entropy>
-__global__ void __launch_bounds__(32 * kMostTileWarps<T>, kResidentWarps<T> / kMostTileWarps<T>)
+__global__ void __launch_bounds__(32 * kCodeWarps<T>, kResidentWarps<T> / kMostTileWarps<T>)
     logp_forward_tile(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
                       const PartScratch scratch) {
   using Row = order::RowV1;

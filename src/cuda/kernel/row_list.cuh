@@ -16,8 +16,7 @@ __global__ void select_rows(const Index* list, std::int64_t count, std::int64_t 
 }
 
 // The first row whose id is neither valid nor ignored, into `first`, which starts as the largest value.
-__global__ inline void find_invalid(const __grid_constant__ core::LogpProblem problem,
-                                    unsigned long long* first) {
+__global__ void find_invalid(const __grid_constant__ core::LogpProblem problem, unsigned long long* first) {
   const std::int64_t row = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
   if (row >= problem.rows || !problem.is_selected(row)) return;
   const std::int64_t id = problem.target(row);

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "cuda/kernel/logp_forward_64.cuh"
+#include "cuda/kernel/block_warp.cuh"
 #include "cuda/kernel/logp_forward_tile.cuh"
 
 namespace samebits::cuda {
@@ -27,15 +27,17 @@ struct Widths {
 template <class T>
 constexpr Widths kTileWidths = {kResidentWarps<T>, kTileWarps<T>, kMostTileWarps<T>};
 
-Widths widths_of(const core::LogpProblem& problem, int shared_bytes) {
+Widths widths_of(const core::LogpProblem& problem, const DeviceTraits& device) {
   if (problem.binary64) return {32, kBlockWarps, kBlockWarps};
   if (problem.dtype != DType::kFloat32) return kTileWidths<order::BFloat16>;
+  Widths widths = kTileWidths<float>;
+  if (device.major >= 10) widths = {kResidentWarps32Sm100, kTileWarps32Sm100, kTileWarps32Sm100};
   // Not every architecture has room for the tiles of a wide CTA and the statistics of a long part.
-  const std::int64_t wide = std::int64_t{kMostTileWarps<float>} * Tile<float>::kSharedBytes +
+  const std::int64_t wide = std::int64_t{widths.few_rows} * Tile<float>::kSharedBytes +
                             BlockStats<float>::bytes(kMaxPartBlocks, true) +
                             static_cast<std::int64_t>(sizeof(FinishShared<order::RowV1>));
-  constexpr int kNarrow = 4;
-  return wide <= shared_bytes ? kTileWidths<float> : Widths{kResidentWarps<float>, kNarrow, kNarrow};
+  if (wide > device.shared_bytes) widths.many_rows = widths.few_rows = 4;
+  return widths;
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ ForwardPlan plan_forward(const core::LogpProblem& problem, const DeviceTraits& d
   ForwardPlan plan{};
   plan.entropy = problem.wants_entropy();
   const std::int64_t blocks = order::block_count(problem.vocab);
-  const Widths widths = widths_of(problem, device.shared_bytes);
+  const Widths widths = widths_of(problem, device);
   const std::int64_t filling = std::int64_t{device.multiprocessors} * widths.resident;
   const bool few = problem.rows * kMaxCluster * widths.few_rows <= filling;
   plan.warps = few ? widths.few_rows : widths.many_rows;
