@@ -84,6 +84,7 @@ def _accumulate(ctx, hidden, weight, bias, targets, statistics, upstream, rest):
         flat_hidden, weight, flat_targets, bias, *statistics, *(flat_rows(u, leading) for u in upstream),
         ctx.accumulator, to_hidden, to_bias, contract, flat_temperature, rows, *ctx.options,
     )  # fmt: skip
+    torch.autograd.graph.increment_version(ctx.accumulator)
     grads = (shaped(grad_hidden, hidden.shape) if to_hidden else None, None, grad_bias if to_bias else None)
     return (*grads, *(None,) * 8)
 

@@ -78,7 +78,7 @@ struct Buffers {
   typename F::Stored* p = nullptr;           // [split.rows, p_stride]
   std::int64_t p_stride = 0;
   typename F::Stored* x = nullptr;  // [split.rows, H]: X, in binary64 hidden itself
-  std::int64_t* counts = nullptr;   // [T, H]: N; in binary64 the sum so far
+  std::uint64_t* counts = nullptr;  // [T, H]: N; in binary64 the sum so far
   Real* weight_sum = nullptr;       // [split.columns, H] of the segments of rows before the last
   Real *bias_acc = nullptr, *bias_total = nullptr;  // [split.columns]
   std::byte* workers = nullptr;
@@ -173,7 +173,7 @@ struct HeadCall {
         const std::int64_t row = item % row_blocks * shape.rows, column = item / row_blocks * shape.columns;
         const std::int64_t height = std::min(shape.rows, rows - row);
         const std::int64_t width = std::min(shape.columns, columns - column);
-        std::array<const void*, kTileRows> a_rows;
+        std::array<const void*, kTileRows> a_rows = {};
         for (std::int64_t r = 0; r < height; ++r) a_rows[static_cast<std::size_t>(r)] = a_row(row + r);
         body(row, height, column, width, worker.compute(a_rows.data(), height, column, width));
       };

@@ -92,14 +92,15 @@ class HiddenGradient {
   void add_row(std::int64_t t, std::int64_t k, const Real* d, std::int64_t width) {
     const HeadCall<F>& c = call_;
     auto& row = c.at.rows[t];
-    std::int64_t* counts = c.at.counts + t * c.size() + k;
+    std::uint64_t* counts = c.at.counts + t * c.size() + k;
     if constexpr (F::kP) {
       if (row.p.kind != order::RowClass::kFinite) return;
       const double scale = order::power_of_2(row.hidden_exponent);
       bool finite = true;
       for (std::int64_t i = 0; i < width; ++i) {
         finite = finite && order::is_finite(d[i]);
-        if (finite) counts[i] += std::llrint(static_cast<double>(d[i]) * scale);
+        // Unsigned, so that statistics of another call give wrong sums and nothing worse.
+        if (finite) counts[i] += static_cast<std::uint64_t>(std::llrint(static_cast<double>(d[i]) * scale));
       }
       if (!finite) std::atomic_ref(row.hidden_nan).store(1, std::memory_order_relaxed);
     } else {
@@ -111,7 +112,7 @@ class HiddenGradient {
   void finish_run(std::int64_t t, std::int64_t k, std::int64_t width) const {
     const HeadCall<F>& c = call_;
     const auto& row = c.at.rows[t];
-    const std::int64_t* counts = c.at.counts + t * c.size() + k;
+    const std::uint64_t* counts = c.at.counts + t * c.size() + k;
     Real values[kRun];
     if constexpr (!F::kP) {
       std::memcpy(values, counts, static_cast<std::size_t>(width) * sizeof(Real));
@@ -120,7 +121,8 @@ class HiddenGradient {
     } else {
       const double down = order::power_of_2(-row.hidden_exponent);
       for (std::int64_t i = 0; i < width; ++i)
-        values[i] = row.p.scale * static_cast<float>(static_cast<double>(counts[i]) * down);
+        values[i] = row.p.scale *
+                    static_cast<float>(static_cast<double>(static_cast<std::int64_t>(counts[i])) * down);
       const core::Operand& weight = c.problem.head.weight;
       float target[kRun];
       widen_numbers(c.dtype(), weight.data, row.target * weight.row_stride + k * weight.column_stride,

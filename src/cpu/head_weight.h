@@ -135,7 +135,7 @@ class BiasGradient {
     const std::int64_t width = end - begin;
     Real *acc = c.at.bias_acc + begin, *total = c.at.bias_total + begin;
     if (position % F::kBiasSegment == 0) std::fill_n(acc, width, Real(0));
-    Real p[kRun];
+    Real p[kRun] = {};
     widen_numbers(F::kStored, c.at.p, row * c.at.p_stride + begin, 1, width, p);
     const Real scale = F::kP ? static_cast<Real>(c.at.rows[position].p.scale) : Real(1);
     c.p_form.template add_scaled<Real>()(scale, p, acc, width);
