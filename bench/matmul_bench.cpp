@@ -90,6 +90,38 @@ BENCHMARK(matmul)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
+// The same for bfloat16 under tc16.v1, on random bits of moderate exponents.
+std::vector<std::uint16_t> random_bfloat16(std::int64_t count) {
+  std::vector<std::uint16_t> values(static_cast<std::size_t>(count));
+  const std::vector<float> wide = random_floats(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &wide[static_cast<std::size_t>(i)], sizeof bits);
+    values[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(bits >> 16);
+  }
+  return values;
+}
+
+void matmul_tc16(benchmark::State& state) {
+  const std::int64_t rows = state.range(0), vocab = state.range(1), hidden = state.range(2);
+  const std::vector<std::uint16_t> a = random_bfloat16(rows * hidden), b = random_bfloat16(vocab * hidden);
+  std::vector<float> out(static_cast<std::size_t>(rows * vocab));
+  samebits::ExecContext context;
+  context.threads = static_cast<int>(state.range(3));
+  const ConstTensorView left(a.data(), DType::kBFloat16, {rows, hidden});
+  const ConstTensorView right(b.data(), DType::kBFloat16, {hidden, vocab}, {1, hidden});
+  const TensorView result(out.data(), DType::kFloat32, {rows, vocab});
+  for (auto _ : state) samebits::matmul(left, right, result, {}, context);
+  const double work =
+      1e-9 * static_cast<double>(state.iterations()) * static_cast<double>(rows * vocab * hidden);
+  state.counters["GMAC/s"] = benchmark::Counter(work, benchmark::Counter::kIsRate);
+}
+BENCHMARK(matmul_tc16)
+    ->ArgNames({"rows", "vocab", "hidden", "threads"})
+    ->ArgsProduct({{1, 16, 1024}, {8192}, {2688}, {1, 2}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
 // The same with the statistics of the logits instead of the logits.
 void linear_logp_forward(benchmark::State& state) {
   const std::int64_t rows = state.range(0), vocab = state.range(1), hidden = state.range(2);

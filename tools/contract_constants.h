@@ -6,6 +6,7 @@
 
 #include "order/dot.h"
 #include "order/row.h"
+#include "order/tc16.h"
 
 namespace samebits::tools {
 
@@ -28,12 +29,17 @@ inline std::string contract_constants() {
     line(name, std::to_string(value).c_str(), meaning);
   };
 
-  using order::Exp32, order::Exp64, order::Log64;
+  using order::Exp32, order::Exp64, order::Log64, order::Tc16;
   page += "| constant | value | of |\n|---|---|---|\n";
   whole("block", order::kBlock, "columns of a block");
   whole("lanes", order::kLanes, "partial sums of a block");
   whole("largest V", order::kMaxVocab, "both row contracts");
-  whole("segment", order::kSegment, "k of one chain, `fma.v1` and `fma64.v1`");
+  whole("segment", order::kSegment, "k of one chain, all products");
+  whole("group", Tc16::kGroup, "products of one step, `tc16.v1`");
+  whole("fraction bits", Tc16::kFractionBits, "`tc16.v1`: kept of an aligned addend");
+  whole("least exponent", Tc16::kLeastExponent, "`tc16.v1`: of the alignment");
+  whole("significant bits", Tc16::kSignificandBits, "`tc16.v1`: of a step's result");
+  whole("last bit", Tc16::kLeastResultBit, "`tc16.v1`: results are multiples of 2 to this power");
   number("fixed-point unit", order::RowV1::kScaleDown, "`row.v1`: S and U count these");
   number("fixed-point unit", order::Row64V1::kScaleDown, "`row64.v1`");
   bits("NaN, fp32", order::kNanBits32, "every NaN written");

@@ -1,6 +1,7 @@
 // The deterministic GEMM, and log-probabilities fused with the LM head.
 //
-// Determinism level: cross_device. Contracts: fma.v1 (fp32, or 16-bit operands by name) and fma64.v1 (fp64).
+// Determinism level: cross_device. Contracts: fma.v1 (fp32, or 16-bit operands by name), tc16.v1 (16-bit operands)
+// and fma64.v1 (fp64).
 #pragma once
 
 #include <cstddef>
@@ -14,16 +15,17 @@ namespace samebits {
 
 /// Options of a product.
 struct MatmulOptions {
-  /// "auto" or "fma". "auto" depends on the dtype alone: fma for float32 and float64, tc16 for 16-bit operands;
-  /// tc16 is not available on the CPU yet and raises; "fma" runs 16-bit operands exactly converted to fp32.
+  /// "auto", "fma" or "tc16". "auto" depends on the dtype alone: fma for float32 and float64, tc16 for 16-bit
+  /// operands. "tc16", the sum of a Hopper tensor core, takes 16-bit operands alone; "fma" runs them too, exactly
+  /// converted to fp32.
   std::string_view contract = "auto";
   /// Of matmul alone: optional [N] of the dtype of the operands, any stride. Added to every row in one rounding
   /// (float32, or float64 for float64 operands) before the rounding to the dtype of `out`.
   ConstTensorView bias = {};
 };
 
-/// `out = a @ b` (plus the bias), each element of the product a chain of fused multiply-adds over ascending k in
-/// segments of 8192.
+/// `out = a @ b` (plus the bias). Each element of the product is a chain over ascending k in segments of 8192: of
+/// fused multiply-adds, or under tc16 of group steps of 16 products (docs/contract.md).
 ///
 /// `a` [M, K] and `b` [K, N] share one dtype, any strides (zero and negative included). `out` [M, N] has that
 /// dtype or float32 for 16-bit operands, last stride 1, and does not overlap an input. K = 0 gives +0.
@@ -32,8 +34,9 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
 
 /// Log-probabilities of `targets` under logits = hidden @ weight.T + bias, without storing the logits.
 ///
-/// `hidden` [..., H], `weight` [V, H] and the optional `bias` [V] share one dtype (float32, or float64 under
-/// fma64.v1+row64.v1), any strides. The outputs equal, bit for bit, logp_forward on the unfused product.
+/// `hidden` [..., H], `weight` [V, H] and the optional `bias` [V] share one dtype, any strides: float32, bfloat16 or
+/// float16 (outputs float32), or float64 (outputs float64, under fma64.v1+row64.v1). The outputs equal, bit for bit,
+/// logp_forward on the unfused product in float32 or float64; logits are never rounded to 16 bits.
 /// `options.rows` and invalid ids: only participating rows are computed.
 /// Scratch: block statistics of a bounded number of rows and one packed panel of weight per thread.
 void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& weight,

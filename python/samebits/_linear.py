@@ -40,15 +40,16 @@ def matmul(
 ) -> Tensor:
     """The deterministic product ``a @ b``.
 
-    Determinism level: cross_device (``src/order/dot.h``, docs/contract.md). Contract ``fma.v1`` or
-    ``fma64.v1``: each element is a chain of fused multiply-adds over ascending k in segments of 8192, so it
-    depends on its row of ``a`` and its column of ``b`` alone.
+    Determinism level: cross_device (``src/order/dot.h`` and ``tc16.h``, docs/contract.md). Each element is a
+    chain over ascending k in segments of 8192, so it depends on its row of ``a`` and its column of ``b``
+    alone: of fused multiply-adds (``fma.v1``, ``fma64.v1``), or of the group steps of 16 products that a
+    Hopper tensor core makes (``tc16.v1``).
 
     Args:
         a: ``[..., M, K]`` float32, float64, bfloat16 or float16, any strides.
         b: ``[K, N]`` of the same dtype, any strides.
-        contract: ``"auto"`` goes by the dtype: fma for float32 and float64, tc16 for 16-bit operands, which
-            no CPU backend has yet. ``"fma"`` takes 16-bit operands too, converted exactly to float32.
+        contract: ``"auto"`` goes by the dtype: fma for float32 and float64, tc16 for 16-bit operands.
+            ``"fma"`` takes 16-bit operands too, converted exactly to float32.
         out_dtype: dtype of the result: that of the operands (default) or, for 16-bit ones, float32.
         backend: force one of ``samebits.backends()`` by name.
 
@@ -58,7 +59,7 @@ def matmul(
 
     Raises:
         ValueError, TypeError: an argument that is not allowed, named in the message.
-        RuntimeError: no backend can run the contract (16-bit with ``"auto"`` on a CPU).
+        RuntimeError: no backend can run the contract.
     """
     check_contract(contract)
     _check_matmul(a, b)

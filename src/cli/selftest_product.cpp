@@ -14,9 +14,10 @@ namespace {
 
 // Recorded from the scalar twin by `samebits selftest --print-golden`.
 constexpr ProductGolden kGolden[] = {
-    {DType::kFloat32, 300, 0x6132800de66e77e0},   {DType::kFloat32, 20000, 0xb9a24884e3e3d4d2},
-    {DType::kBFloat16, 300, 0x3e34481aec9ec1bb},  {DType::kFloat16, 300, 0x56c5c0bf91b831c9},
-    {DType::kFloat64, 20000, 0x8c816828d54ced29},
+    {DType::kFloat32, false, 300, 0x6132800de66e77e0},   {DType::kFloat32, false, 20000, 0xb9a24884e3e3d4d2},
+    {DType::kBFloat16, false, 300, 0x3e34481aec9ec1bb},  {DType::kFloat16, false, 300, 0x56c5c0bf91b831c9},
+    {DType::kFloat64, false, 20000, 0x8c816828d54ced29}, {DType::kBFloat16, true, 20000, 0xb3b26fcdba866975},
+    {DType::kFloat16, true, 20000, 0xdac18399da93d45c},
 };
 
 std::vector<std::byte> elements(std::int64_t count, DType dtype) {
@@ -41,6 +42,11 @@ ConstTensorView view_weight(const ProductCase& test) {
   return {test.b.data(), test.dtype, {test.columns, test.depth}};
 }
 
+// What the rows of a head are computed and returned in.
+DType real_of(const ProductCase& test) {
+  return test.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
+
 std::vector<std::int64_t> linear_targets(const ProductCase& test) {
   std::vector<std::int64_t> targets(static_cast<std::size_t>(test.rows));
   for (std::int64_t row = 0; row < test.rows; ++row)
@@ -53,7 +59,8 @@ std::vector<std::int64_t> linear_targets(const ProductCase& test) {
 std::string ProductCase::text() const {
   const std::string depths = ", " + std::to_string(depth) + "]";
   return std::string(dtype_name(dtype)) + " [" + std::to_string(rows) + depths + " and [" +
-         std::to_string(columns) + depths + ", out " + std::string(dtype_name(out_dtype));
+         std::to_string(columns) + depths + ", out " + std::string(dtype_name(out_dtype)) +
+         (tc16 ? ", tc16" : "");
 }
 
 ProductCase random_product_case(Random& random) {
@@ -63,6 +70,7 @@ ProductCase random_product_case(Random& random) {
   test.dtype = kTypes[random.below(4)];
   const bool half = test.dtype == DType::kBFloat16 || test.dtype == DType::kFloat16;
   test.out_dtype = half && random.below(2) == 0 ? DType::kFloat32 : test.dtype;
+  test.tc16 = half && random.below(3) != 0;
   test.rows = 1 + random.below(9);
   test.columns = 1 + random.below(70);
   test.depth = random.below(30) == 0 ? 8192 + random.below(3) : kDepths[random.below(std::size(kDepths))];
@@ -74,7 +82,7 @@ ProductCase random_product_case(Random& random) {
 std::vector<std::byte> product_by_library(const ProductCase& test, const ExecContext& context) {
   std::vector<std::byte> out = elements(test.rows * test.columns, test.out_dtype);
   MatmulOptions options;
-  options.contract = "fma";
+  options.contract = test.tc16 ? "tc16" : "fma";
   const std::int64_t shape[] = {test.depth, test.columns}, strides[] = {1, test.depth};
   matmul(view_a(test), ConstTensorView(test.b.data(), test.dtype, std::span(shape), std::span(strides)),
          TensorView(out.data(), test.out_dtype, {test.rows, test.columns}), options, context);
@@ -88,6 +96,7 @@ std::vector<std::byte> product_by_twin(const ProductCase& test) {
   problem.columns = test.columns;
   problem.depth = test.depth;
   problem.dtype = test.dtype;
+  problem.tc16 = test.tc16;
   problem.out_dtype = test.out_dtype;
   problem.a = {test.a.data(), test.depth, 1};
   problem.b = {test.b.data(), 1, test.depth};
@@ -98,23 +107,28 @@ std::vector<std::byte> product_by_twin(const ProductCase& test) {
 }
 
 std::vector<std::byte> linear_logp_by_library(const ProductCase& test, const ExecContext& context) {
-  std::vector<std::byte> out = elements(test.rows, test.dtype);
+  std::vector<std::byte> out = elements(test.rows, real_of(test));
   const std::vector<std::int64_t> targets = linear_targets(test);
   LogpOutputs outputs;
-  outputs.logp = TensorView(out.data(), test.dtype, {test.rows});
+  outputs.logp = TensorView(out.data(), real_of(test), {test.rows});
+  MatmulOptions options;
+  options.contract = test.tc16 ? "tc16" : "fma";
   linear_logp_forward(view_a(test), view_weight(test),
-                      ConstTensorView(targets.data(), DType::kInt64, {test.rows}), {}, {}, outputs, {},
+                      ConstTensorView(targets.data(), DType::kInt64, {test.rows}), {}, {}, outputs, options,
                       context);
   return out;
 }
 
 std::vector<std::byte> linear_logp_by_twin(const ProductCase& test) {
-  const std::vector<std::byte> logits = product_by_twin(test);
-  std::vector<std::byte> out = elements(test.rows, test.dtype);
+  const DType real = real_of(test);
+  ProductCase wide = test;
+  wide.out_dtype = real;
+  const std::vector<std::byte> logits = product_by_twin(wide);
+  std::vector<std::byte> out = elements(test.rows, real);
   const std::vector<std::int64_t> targets = linear_targets(test);
   LogpOutputs outputs;
-  outputs.logp = TensorView(out.data(), test.dtype, {test.rows});
-  twin_forward(ConstTensorView(logits.data(), test.dtype, {test.rows, test.columns}),
+  outputs.logp = TensorView(out.data(), real, {test.rows});
+  twin_forward(ConstTensorView(logits.data(), real, {test.rows, test.columns}),
                ConstTensorView(targets.data(), DType::kInt64, {test.rows}), {}, outputs);
   return out;
 }
@@ -124,6 +138,7 @@ std::span<const ProductGolden> product_goldens() { return kGolden; }
 ProductCase product_golden_case(const ProductGolden& golden) {
   ProductCase test;
   test.dtype = test.out_dtype = golden.dtype;
+  test.tc16 = golden.tc16;
   test.rows = 3;
   test.columns = 5;
   test.depth = golden.depth;
@@ -141,13 +156,13 @@ ProductCase product_golden_case(const ProductGolden& golden) {
 }
 
 ProductGolden product_golden_of(const ProductGolden& golden, const std::vector<std::byte>& output) {
-  return {golden.dtype, golden.depth, row_digest(output)};
+  return {golden.dtype, golden.tc16, golden.depth, row_digest(output)};
 }
 
 std::string product_golden_text(const ProductGolden& golden) {
   char text[120];
-  std::snprintf(text, sizeof text, "{DType::%s, %" PRId64 ", 0x%016" PRIx64 "},",
-                dtype_enumerator(golden.dtype), golden.depth, golden.digest);
+  std::snprintf(text, sizeof text, "{DType::%s, %s, %" PRId64 ", 0x%016" PRIx64 "},",
+                dtype_enumerator(golden.dtype), golden.tc16 ? "true" : "false", golden.depth, golden.digest);
   return text;
 }
 

@@ -13,13 +13,14 @@
 
 namespace samebits::cli {
 
-/// out [rows, columns] = a [rows, depth] @ b [columns, depth].T under the fma contracts.
+/// out [rows, columns] = a [rows, depth] @ b [columns, depth].T.
 struct ProductCase {
   DType dtype = DType::kFloat32, out_dtype = DType::kFloat32;
+  bool tc16 = false;  ///< tc16 instead of fma; dtype is then a 16-bit one
   std::int64_t rows = 1, columns = 1, depth = 1;
   std::vector<std::byte> a, b;
 
-  /// "matmul of bfloat16 [3, 300] and [5, 300], out float32"
+  /// "bfloat16 [3, 300] and [5, 300], out float32, tc16"
   std::string text() const;
 };
 
@@ -30,14 +31,15 @@ ProductCase random_product_case(Random& random);
 std::vector<std::byte> product_by_library(const ProductCase& test, const ExecContext& context);
 std::vector<std::byte> product_by_twin(const ProductCase& test);
 
-/// logp of row r against column r mod columns, fused by the library, and unfused by the twins: raw bytes. For float32 and
-/// float64 cases of some depth.
+/// logp of row r against column r mod columns, fused by the library, and unfused by the twins: raw bytes, float32 or
+/// float64. For cases of some depth.
 std::vector<std::byte> linear_logp_by_library(const ProductCase& test, const ExecContext& context);
 std::vector<std::byte> linear_logp_by_twin(const ProductCase& test);
 
 /// A recorded product: operands by an integer formula, 3 x 5, and a digest of the output's bytes.
 struct ProductGolden {
   DType dtype;
+  bool tc16;
   std::int64_t depth;
   std::uint64_t digest;
 };

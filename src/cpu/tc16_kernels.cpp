@@ -191,6 +191,7 @@ void tile(std::int64_t groups, const float* HWY_RESTRICT a, const std::uint32_t*
     for (int v = 0; v < 2; ++v)
       state[r][v] = first ? hn::Zero(du) : hn::BitCast(du, hn::LoadU(df, acc + r * acc_stride + v * kN));
   }
+  // The loops over k stay loops: unrolled, what both of them compute would be kept in memory by the first.
   for (std::int64_t g = 0; g < groups; ++g) {
     const auto exponent = [&](H column, int r, int k) HWY_ATTR {
       return hn::Add(column, hn::BitCast(dh, hn::Set(du, a_exponents[r * kTc16Stride + k])));
@@ -198,7 +199,7 @@ void tile(std::int64_t groups, const float* HWY_RESTRICT a, const std::uint32_t*
     H top[R];
     HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) top[r] = hn::Zero(dh);
-    HWY_UNROLL(16)
+    HWY_UNROLL(1)
     for (int k = 0; k < kGroup; ++k) {
       const H column = hn::BitCast(dh, hn::LoadU(du, b_exponents + k * kN));
       HWY_UNROLL(8)
@@ -225,7 +226,7 @@ void tile(std::int64_t groups, const float* HWY_RESTRICT a, const std::uint32_t*
     I sum[R][2];
     HWY_UNROLL(8)
     for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = hn::Zero(di);
-    HWY_UNROLL(16)
+    HWY_UNROLL(1)
     for (int k = 0; k < kGroup; ++k) {
       const H column = hn::BitCast(dh, hn::LoadU(du, b_exponents + k * kN));
       const F b0 = hn::LoadU(df, b + k * kPanel), b1 = hn::LoadU(df, b + k * kPanel + kN);

@@ -131,7 +131,7 @@ TEST(SelftestTest, golden_products_hold_for_the_twin) {
 
 // Values of the formula are small multiples of 1/16, so that a product of few terms is exact in double.
 TEST(SelftestTest, the_golden_product_is_the_product) {
-  const ProductCase test = product_golden_case({DType::kFloat64, 40, 0});
+  const ProductCase test = product_golden_case({DType::kFloat64, false, 40, 0});
   const auto bytes = product_by_twin(test);
   const auto* out = reinterpret_cast<const double*>(bytes.data());
   const auto* a = reinterpret_cast<const double*>(test.a.data());

@@ -131,7 +131,7 @@ def test_require_same_takes_nothing_for_granted():
     del missing["semantics"]["on_invalid"]
     with pytest.raises(ValueError, match=r"semantics\.on_invalid: 'zero' and 'absent'"):
         sb.require_same(good, missing)
-    for bad in (None, {}, [], sb.plan("matmul", dtype=torch.float16)):
+    for bad in (None, {}, [], sb.plan("matmul", contract="tc16")):
         with pytest.raises(TypeError, match=r"^q: is no provenance"):
             sb.require_same(good, bad)
 
