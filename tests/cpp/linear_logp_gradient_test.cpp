@@ -1,6 +1,7 @@
 // Gradients of linear_logp: the backends equal the twin, whatever the threads, layouts and what else is asked for.
 #include <gtest/gtest.h>
 
+#include "core/backend.h"
 #include "head_case.h"
 #include "run_case.h"
 
@@ -191,6 +192,28 @@ TEST_P(LinearLogpGradient, edge_rows_equal_the_twin) {
           same_gradients(twin_gradients(head), head_gradients(head, GetParam(), 2), Finite::kPerhapsNone));
     }
   }
+}
+
+// field-failures A11, A25: no buffer of a whole weight, nor of all probabilities.
+TEST(LinearLogpGradientMemory, scratch_is_bounded) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  core::LinearLogpGradient problem;
+  problem.head.logp.rows = 65536;
+  problem.head.hidden_size = 1024;
+  float somewhere = 0;
+  const auto bytes = [&](std::int64_t vocab, bool hidden, bool weight) {
+    problem.head.logp.vocab = vocab;
+    problem.grad_hidden.data = hidden ? &somewhere : nullptr;
+    problem.grad_weight = weight ? &somewhere : nullptr;
+    return static_cast<std::int64_t>(
+        core::pick_backend("auto").linear_logp_backward_scratch_bytes(problem, 8));
+  };
+  const std::int64_t counts = 8 * problem.head.logp.rows * problem.head.hidden_size;
+  const std::int64_t rows = 256 * problem.head.logp.rows;
+  EXPECT_LE(bytes(131072, true, false), counts + rows + 96 * kMiB);
+  EXPECT_LE(bytes(131072, false, true), rows + 160 * kMiB);
+  EXPECT_LE(bytes(131072, true, true), counts + rows + 416 * kMiB);
+  EXPECT_EQ(bytes(131072, true, true), bytes(1048576, true, true));
 }
 
 INSTANTIATE_TEST_SUITE_P(backends, LinearLogpGradient, ::testing::ValuesIn(available_backends()),
