@@ -5,6 +5,7 @@
 #include <string>
 
 #include "order/dot.h"
+#include "order/p_form.h"
 #include "order/row.h"
 #include "order/tc16.h"
 
@@ -40,6 +41,13 @@ inline std::string contract_constants() {
   whole("least exponent", Tc16::kLeastExponent, "`tc16.v1`: of the alignment");
   whole("significant bits", Tc16::kSignificandBits, "`tc16.v1`: of a step's result");
   whole("last bit", Tc16::kLeastResultBit, "`tc16.v1`: results are multiples of 2 to this power");
+  whole("slices", order::kSlices, "P form: of the vocabulary");
+  whole("occurrences", order::kOccurrences, "P form: rows of one chain of a sum over tokens");
+  whole("bits of N", order::kHiddenBits, "P form: below the largest value of a row");
+  whole("reach of the target", static_cast<long long>(order::kTargetReach),
+        "P form, bf16: M - z_t up to which r is z_t");
+  whole("shift", static_cast<long long>(order::kShift16), "P form, fp16: r is this far below M + L");
+  whole("reach", static_cast<long long>(order::kEntropyReach), "P form: of z - M, in a");
   number("fixed-point unit", order::RowV1::kScaleDown, "`row.v1`: S and U count these");
   number("fixed-point unit", order::Row64V1::kScaleDown, "`row64.v1`");
   bits("NaN, fp32", order::kNanBits32, "every NaN written");
