@@ -7,29 +7,121 @@
 
 namespace samebits::cuda {
 
+// What all probabilities of a row share; one thread makes it for the CTA.
+template <class Row>
+struct ProbabilityRow {
+  typename Row::Real max, scale, inverse_temperature;
+  RowForm form;
+};
+
+template <class Row>
+__device__ void prepare_probability(const core::LogpProblem& problem, std::int64_t row,
+                                    ProbabilityRow<Row>& shared) {
+  using Real = typename Row::Real;
+  shared.max = static_cast<const Real*>(problem.saved_max)[row];
+  shared.form = row_form<Row>(problem, row, problem.target(row), shared.max);
+  const double total = Row::sum_to_double(load_sum<Row>(problem.saved_sum, row)) * Row::kScaleDown;
+  shared.scale = Real(1) / static_cast<Real>(total);
+  shared.inverse_temperature = inverse_temperature<Row>(problem, row);
+}
+
+template <class Row>
+__device__ __forceinline__ typename Row::Real probability_at(const ProbabilityRow<Row>& shared,
+                                                             bool true_column, typename Row::Real x) {
+  using Real = typename Row::Real;
+  if (!true_column || shared.form == RowForm::kZero) return Real(0);
+  if (shared.form == RowForm::kNan) return order::canonical_nan<Real>();
+  return order::probability<Row>(x * shared.inverse_temperature, shared.max, shared.scale);
+}
+
+// Any element type, alignment and contract: an element per thread and step.
 template <class Row>
 __global__ void __launch_bounds__(kGradientThreads)
     probability_any(const __grid_constant__ core::LogpProblem problem, const ColumnSplit split) {
   using Real = typename Row::Real;
+  __shared__ ProbabilityRow<Row> shared;
   const std::int64_t row = split.first_row + blockIdx.x / split.parts;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x % split.parts) * split.part_columns;
   const std::int64_t last = min(first + split.part_columns, problem.columns);
-  const Real max = static_cast<const Real*>(problem.saved_max)[row];
-  const RowForm form = row_form<Row>(problem, row, problem.target(row), max);
-  const double total = Row::sum_to_double(load_sum<Row>(problem.saved_sum, row)) * Row::kScaleDown;
-  const Real scale = Real(1) / static_cast<Real>(total);
-  const Real it = inverse_temperature<Row>(problem, row);
-
+  if (threadIdx.x == 0) prepare_probability<Row>(problem, row, shared);
+  __syncthreads();
   const char* x = row_bytes(problem.logits, row);
-  Real* p = reinterpret_cast<Real*>(row_bytes(problem.probabilities, row));
+  Real* p = problem.probabilities.at<Real>(row);
   for (std::int64_t i = first + threadIdx.x; i < last; i += kGradientThreads) {
-    Real value = 0;
-    if (i < problem.vocab && form != RowForm::kZero)
-      value = form == RowForm::kNan
-                  ? order::canonical_nan<Real>()
-                  : order::probability<Row>(load_logit<Real>(x, problem.dtype, i) * it, max, scale);
-    p[i] = value;
+    const bool true_column = i < problem.vocab;
+    p[i] = probability_at<Row>(shared, true_column,
+                               true_column ? load_logit<Real>(x, problem.dtype, i) : Real(0));
   }
+}
+
+// Four columns: 16 bytes of probabilities, 16 or 8 of logits.
+template <class T>
+struct Four {
+  std::uint32_t words[sizeof(T)];
+
+  __device__ __forceinline__ void load(const T* from) {
+    if constexpr (sizeof(T) == 4) {
+      const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
+      words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+    } else {
+      const uint2 v = __ldcs(reinterpret_cast<const uint2*>(from));
+      words[0] = v.x, words[1] = v.y;
+    }
+  }
+  __device__ __forceinline__ float get(int i) const {
+    if constexpr (sizeof(T) == 4)
+      return __uint_as_float(words[i]);
+    else
+      return pair_value<T>(words[i / 2], i % 2);
+  }
+};
+
+inline constexpr int kFours = 4;  // per thread and step
+inline constexpr int kFourColumns = kGradientThreads * kFours * 4;
+
+// Under row.v1, rows of logits and probabilities equally many elements past a multiple of four.
+template <class T>
+__global__ void __launch_bounds__(kGradientThreads)
+    probability_tile(const __grid_constant__ core::LogpProblem problem, const ColumnSplit split) {
+  using Row = order::RowV1;
+  __shared__ ProbabilityRow<Row> shared;
+  const std::int64_t row = split.first_row + blockIdx.x / split.parts;
+  const T* x = problem.logits.at<T>(row);
+  float* p = problem.probabilities.at<float>(row);
+  // Fours begin at the first aligned column, `head`, and end with the last whole one of true columns.
+  const int vocab = static_cast<int>(problem.vocab), columns = static_cast<int>(problem.columns);
+  const int past = static_cast<int>(reinterpret_cast<std::uintptr_t>(p) % 16 / 4);
+  const int head = min((4 - past) % 4, columns);
+  const int first = head + static_cast<int>(blockIdx.x % split.parts) * split.part_columns;
+  const int last = min(first + split.part_columns, columns);
+  const int end = min(last, head + max(vocab - head, 0) / 4 * 4);
+  if (threadIdx.x == 0) prepare_probability<Row>(problem, row, shared);
+  __syncthreads();
+  const ProbabilityRow<Row> own = shared;
+
+  for (int at = first + static_cast<int>(threadIdx.x) * 4; at < end; at += kFourColumns) {
+    Four<T> four[kFours];
+#pragma unroll
+    for (int v = 0; v < kFours; ++v)
+      if (own.form == RowForm::kLive && at + v * kGradientThreads * 4 < end)
+        four[v].load(x + at + v * kGradientThreads * 4);
+#pragma unroll
+    for (int v = 0; v < kFours; ++v) {
+      const int column = at + v * kGradientThreads * 4;
+      if (column >= end) break;
+      float value[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) value[i] = probability_at<Row>(own, true, four[v].get(i));
+      __stcs(reinterpret_cast<float4*>(p + column), make_float4(value[0], value[1], value[2], value[3]));
+    }
+  }
+
+  // One by one: columns before the first four, those after the last one, and padding.
+  const auto one = [&](int i) {
+    p[i] = probability_at<Row>(own, i < vocab, i < vocab ? order::to_float(x[i]) : 0.0f);
+  };
+  if (first == head && static_cast<int>(threadIdx.x) < head) one(threadIdx.x);
+  for (int i = max(end, first) + static_cast<int>(threadIdx.x); i < last; i += kGradientThreads) one(i);
 }
 
 // Sums of blocks meet in a tree over the block index. A CTA does a subtree over a power of two of blocks, at most this

@@ -6,6 +6,18 @@
 
 namespace samebits::cuda {
 
+// Kernels over whole vectors count columns in 32 bits.
+inline constexpr std::int64_t kMost32BitColumns = std::int64_t{1} << 30;
+
+// Steps of a CTA that walks over its columns: enough for what it does once per row to weigh little, fewer where few rows
+// have to spread.
+inline int steps_of(const core::LogpProblem& problem, int step_columns, int multiprocessors) {
+  int steps = 4;
+  while (steps > 1 && problem.rows * (problem.columns / (steps * step_columns)) < 8 * multiprocessors)
+    steps /= 2;
+  return steps;
+}
+
 // Columns of a CTA in the kernels that take an element per thread and step.
 inline constexpr int kAnyColumns = 8 * kGradientThreads;
 

@@ -46,16 +46,19 @@ void in_ranges(std::int64_t rows, std::int64_t most, Body body) {
   for (std::int64_t first = 0; first < rows; first += most) body(first, std::min(most, rows - first));
 }
 
-// True when each row of `a` is as far from a multiple of 16 bytes as the same row of `b`. Both have one shape and dtype.
+// True when each row of `a` begins as many elements past a multiple of `elements` as the same row of `b`. Both have one
+// shape.
 template <class VoidA, class VoidB>
-bool equally_aligned(const core::RowArray<VoidA>& a, const core::RowArray<VoidB>& b) {
-  const auto apart = reinterpret_cast<std::uintptr_t>(a.data) - reinterpret_cast<std::uintptr_t>(b.data);
-  if (apart % 16 != 0) return false;
-  // Strides of whole 16 bytes keep that distance; other ones do when both arrays step alike.
+bool equally_aligned(const core::RowArray<VoidA>& a, const core::RowArray<VoidB>& b, std::int64_t elements) {
+  const auto past = [&](const void* data, DType dtype) {
+    return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data)) / dtype_size(dtype) % elements;
+  };
+  if (past(a.data, a.dtype) != past(b.data, b.dtype)) return false;
+  // Strides that are such multiples keep that distance; other ones do when both arrays step alike.
   bool whole = true, alike = a.index.rank == b.index.rank;
   const auto visit = [&](const core::RowIndex& index, const core::RowIndex& other) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(index.rank); ++i) {
-      whole = whole && index.strides[i] * dtype_size(a.dtype) % 16 == 0;
+      whole = whole && index.strides[i] % elements == 0;
       alike = alike && index.shape[i] == other.shape[i] && index.strides[i] == other.strides[i];
     }
   };

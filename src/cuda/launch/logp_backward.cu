@@ -7,14 +7,6 @@
 namespace samebits::cuda {
 namespace {
 
-// Steps of a CTA: enough for what it does once per row to weigh little, fewer where few rows have to spread.
-int steps_of(const core::LogpProblem& problem, int step_columns, int multiprocessors) {
-  int steps = 4;
-  while (steps > 1 && problem.rows * (problem.columns / (steps * step_columns)) < 8 * multiprocessors)
-    steps /= 2;
-  return steps;
-}
-
 using Kernel = void (*)(core::LogpProblem, ColumnSplit);
 
 template <class T>
@@ -30,9 +22,8 @@ void logp_backward(core::LogpProblem problem, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
   Scratch scratch(call, with_row_list(problem, call, 0));
   take_row_list(problem, call, scratch);
-  constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;  // logp_backward_tile counts them in 32 bits
-  if (problem.binary64 || problem.columns > kMostColumns ||
-      !equally_aligned(problem.logits, problem.grad_logits)) {
+  const bool alike = equally_aligned(problem.logits, problem.grad_logits, 16 / dtype_size(problem.dtype));
+  if (problem.binary64 || !alike || problem.columns > kMost32BitColumns) {
     const Kernel kernel =
         problem.binary64 ? logp_backward_any<order::Row64V1> : logp_backward_any<order::RowV1>;
     return launch_columns("logp_backward_any", kernel, problem, kAnyColumns, call);

@@ -46,15 +46,28 @@ void run_row_sum(const core::RowSumProblem& problem, const core::DeviceCall& cal
   });
 }
 
+template <class T>
+void run_probability_tile(const core::LogpProblem& problem, const core::DeviceCall& call) {
+  const int steps = steps_of(problem, kFourColumns, traits(call.device).multiprocessors);
+  launch_columns("probability_tile", probability_tile<T>, problem, steps * kFourColumns, call);
+}
+
 }  // namespace
 
 void probability(core::LogpProblem problem, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
   Scratch scratch(call, with_row_list(problem, call, 0));
   take_row_list(problem, call, scratch);
-  launch_columns("probability_any",
-                 problem.binary64 ? probability_any<order::Row64V1> : probability_any<order::RowV1>, problem,
-                 kAnyColumns, call);
+  const bool alike = equally_aligned(problem.logits, problem.probabilities, 4);
+  if (problem.binary64 || !alike || problem.columns > kMost32BitColumns)
+    return launch_columns("probability_any",
+                          problem.binary64 ? probability_any<order::Row64V1> : probability_any<order::RowV1>,
+                          problem, kAnyColumns, call);
+  switch (problem.dtype) {
+    case DType::kFloat32: return run_probability_tile<float>(problem, call);
+    case DType::kFloat16: return run_probability_tile<order::Float16>(problem, call);
+    default: return run_probability_tile<order::BFloat16>(problem, call);
+  }
 }
 
 void row_sum(const core::RowSumProblem& problem, const core::DeviceCall& call) {
