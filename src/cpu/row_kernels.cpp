@@ -1,4 +1,4 @@
-// Row kernels of row.v1 and row64.v1 for every vector instruction set of this build.
+// The tables of row kernels for every vector instruction set of this build.
 #include "cpu/row_kernels.h"
 
 #include "cpu/hwy_targets.h"
@@ -10,8 +10,6 @@
 
 // Included for every target, the portable one too: Highway's include guards toggle from one to the next.
 #include "cpu/row_combine-inl.h"
-#include "cpu/row_gradient-inl.h"
-#include "cpu/row_stats-inl.h"
 
 // Plain loops serve the portable target (row_kernels_scalar.cpp): quicker to compile, and no slower.
 #if HWY_TARGET != HWY_EMU128
@@ -19,19 +17,16 @@ HWY_BEFORE_NAMESPACE();
 namespace samebits::cpu {
 namespace HWY_NAMESPACE {
 
-template <class Row, class In>
-void add_dtype(RowKernels<Row>& kernels, DType dtype) {
-  const int i = static_cast<int>(dtype);
-  kernels.block_stats[i] = BlockKernel<Row, In>::entry;
-  kernels.gradient[i] = GradientKernel<Row, In>::entry;
-}
+// In files of their own, named row_kernels_*.cpp.
+void add_float32(RowKernels<order::RowV1>& kernels);
+void add_float16(RowKernels<order::RowV1>& kernels);
+void add_binary64(RowKernels<order::Row64V1>& kernels);
 
 const RowKernels<order::RowV1>* row_table() {
   static const auto table = [] {
     RowKernels<order::RowV1> kernels;
-    add_dtype<order::RowV1, float>(kernels, DType::kFloat32);
-    add_dtype<order::RowV1, order::Float16>(kernels, DType::kFloat16);
-    add_dtype<order::RowV1, order::BFloat16>(kernels, DType::kBFloat16);
+    add_float32(kernels);
+    add_float16(kernels);
     kernels.combine = combine_row_v1;
     return kernels;
   }();
@@ -41,10 +36,7 @@ const RowKernels<order::RowV1>* row_table() {
 const RowKernels<order::Row64V1>* row64_table() {
   static const auto table = [] {
     RowKernels<order::Row64V1> kernels;
-    add_dtype<order::Row64V1, float>(kernels, DType::kFloat32);
-    add_dtype<order::Row64V1, double>(kernels, DType::kFloat64);
-    add_dtype<order::Row64V1, order::Float16>(kernels, DType::kFloat16);
-    add_dtype<order::Row64V1, order::BFloat16>(kernels, DType::kBFloat16);
+    add_binary64(kernels);
     kernels.combine = combine_row64_v1;
     return kernels;
   }();

@@ -179,6 +179,7 @@ template <class Row, class In>
 struct Columns {
   using D = typename VectorOf<Row>::D;
   using V = hn::Vec<D>;
+  using DF = hn::Rebind<float, D>;  // as many floats
   static constexpr bool kSplit = false;
   static constexpr int kVectors = 1;
   static constexpr int kStep = static_cast<int>(hn::MaxLanes(D()));
@@ -186,16 +187,10 @@ struct Columns {
   HWY_INLINE static void load(D d, const In* x, V* out) {
     if constexpr (sizeof(In) == sizeof(typename Row::Real)) {
       out[0] = hn::LoadU(d, x);
-    } else if constexpr (sizeof(In) == 4) {
-      const hn::Rebind<float, D> df;
-      out[0] = hn::PromoteTo(d, hn::LoadU(df, x));
     } else if constexpr (sizeof(typename Row::Real) == 8) {
-      // 16-bit logits in binary64: rare, so by way of a small buffer.
-      HWY_ALIGN double wide[kStep];
-      for (int i = 0; i < kStep; ++i) wide[i] = order::widen<double>(x[i]);
-      out[0] = hn::Load(d, wide);
+      out[0] = hn::PromoteTo(d, load_float(x));
     } else {
-      out[0] = load_half(d, x);
+      out[0] = load_float(x);
     }
   }
 
@@ -203,40 +198,44 @@ struct Columns {
   HWY_INLINE static void store(D d, const V* value, In* x) {
     if constexpr (sizeof(In) == sizeof(typename Row::Real)) {
       hn::StoreU(kMayBeNan ? CanonicalNan(d, value[0]) : value[0], d, x);
+    } else if constexpr (sizeof(In) == 4) {
+      const DF df;
+      const auto rounded = hn::DemoteTo(df, value[0]);
+      hn::StoreU(kMayBeNan ? CanonicalNan(df, rounded) : rounded, df, x);
     } else if constexpr (sizeof(typename Row::Real) == 8) {
-      HWY_ALIGN double wide[kStep];
-      hn::Store(value[0], d, wide);
-      for (int i = 0; i < kStep; ++i) x[i] = order::round_to<In>(wide[i]);
+      store_rounded(d, value[0], x);
     } else {
       store_half(d, value[0], x);
     }
   }
 
  private:
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
-  HWY_INLINE static V load_half(D d, const order::Float16* x) {
-    const hn::Rebind<hwy::float16_t, D> dh;
-    return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(x)));
+  HWY_INLINE static hn::Vec<DF> load_float(const In* x) {
+    const DF d;
+    if constexpr (sizeof(In) == 4) {
+      return hn::LoadU(d, x);
+    } else if constexpr (std::is_same_v<In, order::Float16>) {
+      const hn::Rebind<hwy::float16_t, D> dh;
+      return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(x)));
+    } else {
+      const hn::RebindToUnsigned<DF> du;
+      const hn::Rebind<std::uint16_t, D> dh;
+      const auto bits = hn::LoadU(dh, reinterpret_cast<const std::uint16_t*>(x));
+      return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, bits)));
+    }
   }
   HWY_INLINE static void store_half(D d, V value, order::Float16* x) {
     const hn::Rebind<hwy::float16_t, D> dh;
-    const hn::Rebind<std::uint16_t, D> du;
-    const auto half = hn::DemoteTo(dh, value);
-    hn::StoreU(half, dh, reinterpret_cast<hwy::float16_t*>(x));
-    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Eq(value, value)))) fix_nans(d, value, x);
-    (void)du;
+    hn::StoreU(hn::DemoteTo(dh, value), dh, reinterpret_cast<hwy::float16_t*>(x));
+    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Eq(value, value)))) store_rounded(d, value, x);
   }
-#else
-  HWY_INLINE static V load_half(D d, const order::Float16* x) {
-    HWY_ALIGN float wide[kStep];
-    for (int i = 0; i < kStep; ++i) wide[i] = order::to_float(x[i]);
-    return hn::Load(d, wide);
-  }
-  HWY_INLINE static void store_half(D d, V value, order::Float16* x) { fix_nans(d, value, x); }
-#endif
-  static void fix_nans(D d, V value, In* x) {
+  HWY_INLINE static void store_rounded(D d, V value, In* x) {
     HWY_ALIGN typename Row::Real wide[kStep];
     hn::Store(value, d, wide);
+    round_step(wide, x);
+  }
+  // Not inlined: a kernel has many steps, and compilers take long over them.
+  HWY_NOINLINE static void round_step(const typename Row::Real* wide, In* x) {
     for (int i = 0; i < kStep; ++i) x[i] = order::round_to<In>(wide[i]);
   }
 };
