@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "rng.h"
+
 namespace samebits::test {
 namespace {
 
@@ -47,6 +49,17 @@ std::size_t past64(const void* pointer) { return reinterpret_cast<std::uintptr_t
 
 }  // namespace
 
+LogpCase normal_case(std::int64_t rows, std::int64_t vocab, DType dtype) {
+  Rng rng(static_cast<std::uint64_t>(rows * vocab));
+  LogpCase c = plain_case(rows, vocab, dtype);
+  for (std::int64_t k = 0; k < rows * vocab; ++k)
+    set_element(c.logits, k, 20 * (rng.uniform() + rng.uniform() - 1));
+  for (std::int64_t& target : c.targets) target = rng.below(vocab);
+  c.grad_logp = Values(DType::kFloat32, rows);
+  for (std::int64_t row = 0; row < rows; ++row) set_element(c.grad_logp, row, rng.normal());
+  return c;
+}
+
 void cuda_check(cudaError_t status) {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
 }
@@ -67,7 +80,7 @@ TensorView DeviceResidence::enter(std::span<std::byte> storage, const TensorView
   if (!storage.empty())
     cuda_check(cudaMemcpy(mirror.begin, storage.data(), storage.size(), cudaMemcpyHostToDevice));
   TensorView moved = view;
-  moved.device = {DeviceType::kCuda, 0};
+  moved.device = kGpu;
   if (view.data != nullptr) moved.data = mirror.begin + (static_cast<std::byte*>(view.data) - storage.data());
   mirrors_.push_back(std::move(mirror));
   return moved;

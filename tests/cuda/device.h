@@ -9,9 +9,15 @@
 
 #include <samebits/view.h>
 
+#include "logp_case.h"
 #include "strided.h"
 
 namespace samebits::test {
+
+inline constexpr Device kGpu{DeviceType::kCuda, 0};
+
+// Logits within [-20, 20], valid targets, an upstream of logp.
+LogpCase normal_case(std::int64_t rows, std::int64_t vocab, DType dtype);
 
 // Throws when a CUDA call failed.
 void cuda_check(cudaError_t status);
