@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "cpu/logp_rows.h"
+#include "cpu/number_runs.h"
 #include "cpu/tc16_tile.h"
 #include "cpu/workers.h"
-#include "order/number.h"
 
 namespace samebits::cpu {
 namespace {
@@ -66,17 +66,6 @@ struct Chunk {
     if (entropy) take(u, split.rows * split.blocks);
   }
 };
-
-// Element `at` of a bias of a type that is computed in Real.
-template <class Real>
-Real bias_at(const void* bias, DType dtype, std::int64_t at) {
-  if constexpr (sizeof(Real) == 8) return static_cast<const double*>(bias)[at];
-  switch (dtype) {
-    case DType::kFloat16: return order::widen<Real>(static_cast<const order::Float16*>(bias)[at]);
-    case DType::kBFloat16: return order::widen<Real>(static_cast<const order::BFloat16*>(bias)[at]);
-    default: return static_cast<Real>(static_cast<const float*>(bias)[at]);
-  }
-}
 
 template <class Row, class Worker>
 class Forward {
@@ -152,9 +141,11 @@ class Forward {
     for (std::int64_t r = 0; r < rows; ++r) {
       Real* x = tile.data + r * tile.stride;
       if (problem_.bias != nullptr)
-        for (std::int64_t c = 0; c < columns; ++c)
-          x[c] =
-              x[c] + bias_at<Real>(problem_.bias, problem_.hidden.dtype, (column + c) * problem_.bias_stride);
+        with_number_type<Real>(problem_.hidden.dtype, [&]<class In>(In) {
+          const In* bias = static_cast<const In*>(problem_.bias) + column * problem_.bias_stride;
+          for (std::int64_t c = 0; c < columns; ++c)
+            x[c] = x[c] + order::widen<Real>(bias[c * problem_.bias_stride]);
+        });
       const std::int64_t i = row + r;
       const Real inverse_tau = chunk_.inverse_tau[i];
       const std::int64_t target = chunk_.target[i] - column;
