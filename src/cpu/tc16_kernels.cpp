@@ -41,8 +41,8 @@ constexpr int kPanel = 2 * kN;
 constexpr int kBias = 1000;
 constexpr int kSumBias = 2 * kBias;
 constexpr int kNotFinite = 6000;  // of an infinity or a NaN; above every sum of finite operands
-constexpr int kLargest =
-    kSumBias + 127;  // sums above it: operands or results that are not finite, or may become so
+// Sums above it: operands or an accumulator that are not finite, or results that may overflow.
+constexpr int kLargest = kSumBias + 127;
 // Where a product of exponent E is aligned to, as the exponent field of the power of two that it is multiplied by.
 constexpr int kAligned = 127 + order::Tc16::kFractionBits;
 

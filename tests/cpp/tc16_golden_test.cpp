@@ -5,7 +5,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "cpu/tc16_kernels.h"
 #include "matmul_case.h"
+#include "order/fp_env.h"
 #include "order/tc16.h"
 #include "ref/tc16.h"
 #include "run_case.h"
@@ -108,6 +110,36 @@ TEST(Tc16Steps, recorded_steps_of_a_gpu) {
                                                          : step_of_order<order::BFloat16>(step);
     ASSERT_EQ(order::bits_to<std::uint32_t>(of_order), step.result);
     ASSERT_EQ(order::bits_to<std::uint32_t>(step_of_twin(step)), step.result);
+  }
+}
+
+cpu::Isa isa_of(const std::string& backend) {
+  if (backend == "avx512") return cpu::Isa::kAvx512;
+  if (backend == "avx2") return cpu::Isa::kAvx2;
+  return backend == "neon" ? cpu::Isa::kNeon : cpu::Isa::kScalar;
+}
+
+// One row against a panel whose columns are all the same, from the accumulator that was recorded.
+TEST_P(Tc16Golden, recorded_steps_through_the_kernels) {
+  const cpu::Tc16Kernels& kernels = *cpu::tc16_kernels(isa_of(GetParam()));
+  const int panel = kernels.panel_columns;
+  std::vector<std::uint32_t> words(8 * panel), exponents(8 * panel);
+  std::vector<float> significands(16 * panel), acc(panel);
+  float row_significands[16];
+  std::uint32_t row_exponents[16];
+  const order::FpEnvGuard guard;
+  for (const Step& step : recorded_steps()) {
+    const int format = step.dtype == DType::kFloat16;
+    for (int i = 0; i < 8 * panel; ++i) {
+      const int k = 2 * (i / panel);
+      words[i] = step.b[k] | static_cast<std::uint32_t>(step.b[k + 1]) << 16;
+    }
+    kernels.unpack_panel[format](words.data(), 8, significands.data(), exponents.data());
+    kernels.unpack_row[format](step.a, 16, row_significands, row_exponents);
+    std::fill(acc.begin(), acc.end(), order::bits_to<float>(step.acc));
+    kernels.tile[1](1, row_significands, row_exponents, significands.data(), exponents.data(), acc.data(),
+                    panel, false);
+    for (const float value : acc) ASSERT_EQ(order::bits_to<std::uint32_t>(value), step.result);
   }
 }
 
