@@ -127,6 +127,16 @@ HWY_INLINE hn::Mask<D> EitherIsNan(D d, V a, V b) {
 #endif
 }
 
+// max(bound, x), and NaN where x is NaN.
+template <class V>
+HWY_INLINE V AtLeast(V bound, V x) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  return hn::Max(bound, x);  // if one is NaN, x86 takes the second operand
+#else
+  return hn::IfThenElse(hn::Lt(x, bound), bound, x);
+#endif
+}
+
 // The largest or smallest of a vector of 16-bit integers.
 enum class Better { kLarger, kSmaller };
 

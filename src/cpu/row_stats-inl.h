@@ -112,8 +112,7 @@ struct BlockKernel {
     HWY_UNROLL(16)
     for (int i = 0; i < kAtOnce; ++i) {
       const V z = kScaled ? hn::Mul(delta[i], it) : delta[i];
-      // NaN for NaN: x86 gives the second operand then, Arm the NaN.
-      delta[i] = hn::Max(cut, hn::Sub(z, m));
+      delta[i] = AtLeast(cut, hn::Sub(z, m));
       if constexpr (kEntropy) started.delta[i] = delta[i];
     }
     started.exp.start(d, delta);
