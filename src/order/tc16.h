@@ -52,7 +52,8 @@ SAMEBITS_HD constexpr std::int64_t align(std::uint32_t significand, int fraction
                                          int common) {
   const int distance = common - exponent;
   const std::uint64_t wide = static_cast<std::uint64_t>(significand) << (Tc16::kFractionBits - fraction);
-  const auto kept = static_cast<std::int64_t>(distance < 64 ? wide >> distance : 0u);
+  // A zero takes no part in the choice of `common`, which may lie below its exponent.
+  const auto kept = static_cast<std::int64_t>(wide != 0 && distance < 64 ? wide >> distance : 0u);
   return negative ? -kept : kept;
 }
 
