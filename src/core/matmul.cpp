@@ -1,8 +1,8 @@
 // samebits::matmul and linear_logp_forward: check, pick a backend, run.
 #include <samebits/matmul.h>
 
-#include "core/logp_checks.h"
 #include "core/linear_logp_gradient.h"
+#include "core/logp_checks.h"
 #include "core/matmul_problem.h"
 
 namespace samebits {

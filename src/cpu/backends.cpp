@@ -38,8 +38,8 @@ constexpr core::Backend backend(const char* name, const char* requirement) {
         matmul(p, e, *matmul_kernels(isa), *tc16_kernels(isa));
       },
       [](const core::LinearLogpProblem& p, const core::Executor& e) {
-        linear_logp_forward(p, e,
-                            {*matmul_kernels(isa), *tc16_kernels(isa), *row_kernels(isa), *row64_kernels(isa)});
+        linear_logp_forward(
+            p, e, {*matmul_kernels(isa), *tc16_kernels(isa), *row_kernels(isa), *row64_kernels(isa)});
       },
       [](const core::LinearLogpGradient& p, const core::Executor& e) { linear_logp_backward(p, e, isa); },
       logp_scratch_bytes,

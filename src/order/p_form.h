@@ -15,7 +15,9 @@ inline constexpr float kTargetReach = 60.0f;    // bf16: r_t is z_t while M - z_
 inline constexpr double kShift16 = 10.0;        // fp16: r_t is this far below lse
 inline constexpr float kEntropyReach = 128.0f;  // above |z - M| wherever E is not 0
 
-SAMEBITS_HD constexpr std::int64_t slice_columns(std::int64_t vocab) { return kBlock / kSlices * block_count(vocab); }
+SAMEBITS_HD constexpr std::int64_t slice_columns(std::int64_t vocab) {
+  return kBlock / kSlices * block_count(vocab);
+}
 
 // 2^n for -1022 <= n <= 1023.
 SAMEBITS_HD constexpr double power_of_2(int n) {
