@@ -29,6 +29,9 @@ void on_termination(int signal) {
 }
 
 void on_bus_error(int) {
+  // Several threads may read the file that shrank: one of them reports it, the others wait for the end.
+  static std::atomic_flag reported = ATOMIC_FLAG_INIT;
+  while (reported.test_and_set()) ::pause();
   remove_temporary();
   constexpr char kMessage[] =
       "samebits: error: an input file became shorter or unreadable while it was read\n";
