@@ -70,16 +70,13 @@ class TransformableProduct(Product):
     def vmap(info, in_dims, a, b, bias, *rest):
         """With one right operand for all, the samples' rows are rows of one product; else a product each."""
         size = info.batch_size
-        if size == 0:
-            sample = [
-                fold(1, None, o) if d is None else o.movedim(d, 0)
-                for d, o in zip(in_dims[:2], (a, b), strict=True)
-            ]
-            return a.new_empty((0, sample[0].shape[1], sample[1].shape[2]), dtype=rest[0] or a.dtype), 0
         if in_dims[1] is None and in_dims[2] is None:
             rows = a.movedim(in_dims[0], 0)
             return product(rows.flatten(0, 1), b, bias, *rest).unflatten(0, rows.shape[:2]), 0
         operands = [fold(size, d, t) for d, t in zip(in_dims, (a, b, bias), strict=False)]
+        if size == 0:
+            shape = (0, operands[0].shape[1], operands[1].shape[2])
+            return a.new_empty(shape, dtype=rest[0] or a.dtype), 0
         each = zip(*([None] * size if o is None else o.unbind() for o in operands), strict=True)
         return torch.stack([product(*sample, *rest) for sample in each]), 0
 

@@ -1,7 +1,10 @@
 """`python -m samebits.check autodiff`: what it prints, its exit status, and that it notices faults."""
 
+import errno
 import importlib
+import io
 import json
+import os
 import sys
 
 import pytest
@@ -137,3 +140,30 @@ def test_a_missing_package_is_named_with_the_pip_command(capsys, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     assert importlib.import_module("samebits.check.cli").main(["autodiff"]) == 2
     assert "pip install rich" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", ["-1", "99999999999999999999", "one"])
+def test_a_seed_out_of_range_is_refused(capsys, seed):
+    with pytest.raises(SystemExit) as stop:
+        main(["autodiff", "--seed", seed])
+    assert stop.value.code == 2
+    assert "--seed" in capsys.readouterr().err
+
+
+def test_a_device_without_values_is_refused_in_one_line(capsys):
+    assert main(["autodiff", "--max-order", "1", "--device", "meta"]) == 2
+    assert capsys.readouterr().err.startswith("samebits.check: --device meta: ")
+
+
+class FullDisk(io.StringIO):
+    """A stream that takes text and cannot write it out."""
+
+    def flush(self):
+        """As /dev/full answers."""
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_report_that_cannot_be_written_is_not_a_failed_check(capsys, monkeypatch, few):
+    monkeypatch.setattr(sys, "stdout", FullDisk())
+    assert main(["autodiff", "--max-order", "1", "--json"]) == 2
+    assert "the report could not be written: No space left on device" in capsys.readouterr().err
