@@ -1,0 +1,96 @@
+// The products of a linear log-probability on a GPU, as its driver sees them. An engine is one way to compute them under
+// the call's contract; no choice of engine can change a bit.
+//
+// Rows that take part are known by their position, 0 to *count - 1, in ascending order of rows. Only the device knows
+// `count`: launches are sized for `capacity`, and kernels leave out positions from *count on.
+#pragma once
+
+#include <cstdint>
+
+#include "core/device_backend.h"
+#include "core/matmul_problem.h"
+
+namespace samebits::cuda {
+
+// What an engine may be asked of; arrays live on the device.
+struct HeadShape {
+  DType dtype = DType::kBFloat16;  // of hidden, weight and bias; the stored type of P and X
+  bool tc16 = true, binary64 = false;
+  std::int64_t vocab = 0, hidden_size = 0;  // V, H
+  core::Operand weight = {};                // (v, k), any strides
+  const void* bias = nullptr;               // [V] or null
+  std::int64_t bias_stride = 1;
+};
+
+// Rows at positions [first, first + rows), without those from *count on.
+struct PositionRange {
+  std::int64_t first = 0, rows = 0;
+  const std::int32_t* count = nullptr;
+};
+
+// hidden of a range, gathered: element (i, k) of position first + i at data[i * stride + k]. 256-byte aligned; stride
+// is H rounded up to 8 elements. Rows that do not take part hold finite numbers or nothing defined.
+struct GatheredRows {
+  const void* data = nullptr;
+  std::int64_t stride = 0;
+};
+
+// Block statistics of row.v1 over all columns, and the target's logit x (with bias, without temperature).
+struct StatsTask {
+  PositionRange range;
+  GatheredRows hidden;
+  const float* inverse_tau = nullptr;    // [capacity] by position; null: 1 everywhere
+  const std::int64_t* target = nullptr;  // [capacity] by position, 0 <= id < V
+  float* max = nullptr;                  // m of block b, position first + i at [b * range.rows + i]
+  float* sum = nullptr;                  // s, alike
+  float* entropy_sum = nullptr;          // u, alike, or null
+  float* target_logit = nullptr;         // [capacity] by position
+};
+
+// P of the columns [column, column + columns): row i is position first + i, dense along columns, +0 in rows that do not
+// take part, up to the next multiple of 64 rows or the end of the range.
+struct PTask {
+  PositionRange range;
+  GatheredRows hidden;
+  std::int64_t column = 0, columns = 0;
+  const float* inverse_tau = nullptr;
+  const std::int64_t* target = nullptr;
+  const void* rows = nullptr;  // order::PRow by position
+  void* p = nullptr;
+  std::int64_t p_stride = 0;  // a multiple of 64 elements; 256-byte aligned rows
+};
+
+// counts[position, k] += llrint(D * 2^w) for D = P x weight over the columns, which are one whole segment.
+struct HiddenTask {
+  PositionRange range;
+  std::int64_t column = 0, columns = 0;
+  const void* p = nullptr;
+  std::int64_t p_stride = 0;
+  const std::int32_t* exponent = nullptr;  // w by position
+  std::int32_t* nan_row = nullptr;         // set to 1 by position where a D is not finite
+  std::int64_t* counts = nullptr;          // [capacity, H]
+};
+
+// total[v - column, k] = (first segment ? +0 : total) + (transpose(P) x X) over the range, which is one whole segment
+// of positions (or the rest of them). Ranges wholly beyond *count change nothing, but the first one writes +0.
+struct WeightTask {
+  PositionRange range;
+  std::int64_t column = 0, columns = 0;
+  const void* p = nullptr;
+  std::int64_t p_stride = 0;
+  const void* x = nullptr;    // row i is position first + i; +0 in rows that do not take part, as far as P's
+  std::int64_t x_stride = 0;  // H rounded up to 8 elements
+  float* total = nullptr;     // [columns, H]
+};
+
+class HeadEngine {
+ public:
+  virtual ~HeadEngine() = default;
+  virtual const char* name() const = 0;
+  virtual void block_stats(const StatsTask& task, const core::DeviceCall& call) = 0;
+  virtual void fill_p(const PTask& task, const core::DeviceCall& call) = 0;
+  virtual void add_hidden(const HiddenTask& task, const core::DeviceCall& call) = 0;
+  virtual void add_weight(const WeightTask& task, const core::DeviceCall& call) = 0;
+};
+
+}  // namespace samebits::cuda
