@@ -1,0 +1,75 @@
+#include "cuda/launch/id_order.h"
+
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+#include <limits>
+
+#include "cuda/launch/launch.h"
+
+namespace samebits::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+
+using Keys = cub::DoubleBuffer<std::int64_t>;
+using Positions = cub::DoubleBuffer<std::int32_t>;
+
+// The keys that are sorted.
+__global__ void list_ids(const __grid_constant__ IdList list, std::int64_t* id, std::int32_t* position) {
+  const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
+  if (i >= list.capacity) return;
+  std::int64_t key = kNone;
+  if (list.count == nullptr || i < *list.count) {
+    const std::int64_t value =
+        list.ids.dtype == DType::kInt32 ? *list.ids.at<std::int32_t>(i) : *list.ids.at<std::int64_t>(i);
+    const bool skipped = list.has_skipped && value == list.skipped;
+    if (value >= 0 && value < list.limit && !skipped) key = value;
+  }
+  id[i] = key;
+  position[i] = static_cast<std::int32_t>(i);
+}
+
+// A radix sort keeps the order of equal keys. The number of low bits that tell all ids below `limit` from each other
+// and from kNone, whose bits are all ones.
+int key_bits(std::int64_t limit) { return std::bit_width(static_cast<std::uint64_t>(limit)); }
+
+std::size_t sort_bytes(std::int64_t capacity) {
+  std::size_t bytes = 0;
+  Keys keys;
+  Positions positions;
+  check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, positions, capacity), "sort_ids");
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t order_by_id_bytes(std::int64_t capacity, const core::DeviceCall& call) {
+  if (capacity == 0) return 0;
+  const DeviceGuard guard(call.device);
+  const auto count = static_cast<std::size_t>(capacity);
+  return 2 * Scratch::rounded(count * sizeof(std::int64_t)) +
+         2 * Scratch::rounded(count * sizeof(std::int32_t)) + Scratch::rounded(sort_bytes(capacity));
+}
+
+IdOrder order_by_id(const IdList& list, Scratch& scratch, const core::DeviceCall& call) {
+  if (list.capacity == 0) return {};
+  const DeviceGuard guard(call.device);
+  const auto count = static_cast<std::size_t>(list.capacity);
+  const auto ids = [&] { return static_cast<std::int64_t*>(scratch.take(count * sizeof(std::int64_t))); };
+  const auto rows = [&] { return static_cast<std::int32_t*>(scratch.take(count * sizeof(std::int32_t))); };
+  std::int64_t* const id = ids();
+  std::int32_t* const position = rows();
+  Keys keys(id, ids());
+  Positions positions(position, rows());
+  launch("list_ids", list_ids, {(list.capacity + kThreads - 1) / kThreads, kThreads}, call, list, id,
+         position);
+  std::size_t bytes = sort_bytes(list.capacity);
+  void* const temporary = scratch.take(bytes);
+  check(cub::DeviceRadixSort::SortPairs(temporary, bytes, keys, positions, list.capacity, 0,
+                                        key_bits(list.limit), stream_of(call)),
+        "sort_ids");
+  return {keys.Current(), positions.Current()};
+}
+
+}  // namespace samebits::cuda

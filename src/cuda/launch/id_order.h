@@ -1,0 +1,40 @@
+// Ids in sorted order, for sums over all positions with one id.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/row_index.h"
+#include "cuda/runtime.h"
+
+namespace samebits::cuda {
+
+// Ascending by id and, within an id, by position.
+struct IdOrder {
+  std::int64_t* id = nullptr;  // [capacity]; INT64_MAX from the first entry that takes no part
+  std::int32_t* position = nullptr;
+};
+
+// Positions 0 to capacity - 1, at most 2^31 of them, and their ids.
+struct IdList {
+  core::RowArray<const void> ids = {};  // int32 or int64
+  std::int64_t capacity = 0;
+  const std::int32_t* count = nullptr;  // on the device; positions from *count on take no part. Null: all do
+  std::int64_t limit = 0;               // ids outside [0, limit) take no part
+  bool has_skipped = false;
+  std::int64_t skipped = 0;  // neither does this one
+};
+
+// Contiguous int64 ids.
+inline IdList id_list(const std::int64_t* id, std::int64_t capacity, const std::int32_t* count,
+                      std::int64_t limit) {
+  return {{id, DType::kInt64, {1, {capacity}, {1}}}, capacity, count, limit, false, 0};
+}
+
+// What order_by_id takes of its scratch.
+std::size_t order_by_id_bytes(std::int64_t capacity, const core::DeviceCall& call);
+
+// Sorts on the call's stream; the result lies in `scratch`.
+IdOrder order_by_id(const IdList& list, Scratch& scratch, const core::DeviceCall& call);
+
+}  // namespace samebits::cuda
