@@ -2,7 +2,7 @@
 #include <array>
 #include <tuple>
 
-#include "../device.h"
+#include "device.h"
 
 namespace samebits::torch_binding {
 namespace {
@@ -125,7 +125,7 @@ std::tuple<Tensor, Tensor> linear_logp_backward_into(
   });
 }
 
-STABLE_TORCH_LIBRARY_IMPL(samebits, CPU, library) {
+SAMEBITS_REGISTER(SAMEBITS_TORCH_KEY, library) {
   library.impl("linear_logp_forward", TORCH_BOX(&linear_logp_forward));
   library.impl("linear_logp_backward", TORCH_BOX(&linear_logp_backward));
   library.impl("linear_logp_backward_into", TORCH_BOX(&linear_logp_backward_into));
