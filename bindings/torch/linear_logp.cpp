@@ -19,11 +19,17 @@ Tensor statistic(std::int64_t rows, bool words, bool wide, const Tensor& like) {
   return empty(std::span(shape).first(words && wide ? 2 : 1), words ? DType::kInt64 : real, like);
 }
 
-using Outputs = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+// No P is kept on a CPU, where the logits cost more to read back than to compute again.
+Tensor no_saved_rows(const Tensor& weight, OptionalInt vocab_size) {
+  const std::int64_t columns = vocab_size.value_or(weight.size(0));
+  return empty(std::array<std::int64_t, 2>{0, (columns + 63) / 64 * 64}, dtype_of(weight), weight);
+}
+
+using Outputs = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
                             const OptionalTensor& bias, bool lse, bool entropy, bool stats,
-                            std::string contract, const OptionalTensor& row_temperature,
+                            std::string contract, std::int64_t, const OptionalTensor& row_temperature,
                             const OptionalTensor& rows, double temperature, OptionalInt ignore_index,
                             std::string on_invalid, OptionalInt vocab_size, bool binary64,
                             std::string backend) {
@@ -53,7 +59,8 @@ Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Te
     matmul_options.contract = contract;
     samebits::linear_logp_forward(view(hidden), view(weight), view(targets), view(bias), options, outputs,
                                   matmul_options, Call(backend, hidden).context());
-    return Outputs(logp_result, lse_result, entropy_result, row_max, row_sum, row_entropy_sum);
+    return Outputs(logp_result, lse_result, entropy_result, row_max, row_sum, row_entropy_sum,
+                   no_saved_rows(weight, vocab_size));
   });
 }
 
@@ -95,9 +102,10 @@ Gradients linear_logp_backward(const Tensor& hidden, const Tensor& weight, const
                                const Tensor& row_entropy_sum, const OptionalTensor& grad_logp,
                                const OptionalTensor& grad_lse, const OptionalTensor& grad_entropy,
                                bool to_hidden, bool to_weight, bool to_bias, std::string contract,
-                               const OptionalTensor& row_temperature, const OptionalTensor& rows,
-                               double temperature, OptionalInt ignore_index, std::string on_invalid,
-                               OptionalInt vocab_size, bool binary64, std::string backend) {
+                               const OptionalTensor&, const OptionalTensor& row_temperature,
+                               const OptionalTensor& rows, double temperature, OptionalInt ignore_index,
+                               std::string on_invalid, OptionalInt vocab_size, bool binary64,
+                               std::string backend) {
   return guarded([&] {
     return backward(
         hidden, weight, targets, bias, {row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy},
@@ -112,9 +120,9 @@ std::tuple<Tensor, Tensor> linear_logp_backward_into(
     const Tensor& row_max, const Tensor& row_sum, const Tensor& row_entropy_sum,
     const OptionalTensor& grad_logp, const OptionalTensor& grad_lse, const OptionalTensor& grad_entropy,
     const Tensor& grad_weight_accumulator, bool to_hidden, bool to_bias, std::string contract,
-    const OptionalTensor& row_temperature, const OptionalTensor& rows, double temperature,
-    OptionalInt ignore_index, std::string on_invalid, OptionalInt vocab_size, bool binary64,
-    std::string backend) {
+    const OptionalTensor&, const OptionalTensor& row_temperature, const OptionalTensor& rows,
+    double temperature, OptionalInt ignore_index, std::string on_invalid, OptionalInt vocab_size,
+    bool binary64, std::string backend) {
   return guarded([&] {
     const auto [grad_hidden, unused, grad_bias] = backward(
         hidden, weight, targets, bias, {row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy},

@@ -2,7 +2,7 @@
 
 import torch
 
-from . import _checks
+from . import _checks, _memory
 
 register = torch.library.register_fake
 
@@ -71,8 +71,8 @@ def _(a, b, out_dtype=None, contract="auto", backend="auto", bias=None):
 
 
 @register("samebits::linear_logp_forward")
-def _(hidden, weight, targets, bias, lse, entropy, stats, contract, row_temperature=None, rows=None,
-      temperature=1.0, ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False,
+def _(hidden, weight, targets, bias, lse, entropy, stats, contract, saved_rows, row_temperature=None,
+      rows=None, temperature=1.0, ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False,
       backend="auto"):  # fmt: skip
     _checks.products(("hidden", "weight"), hidden, weight)
     _checks.leading(targets, hidden, "hidden")
@@ -84,6 +84,7 @@ def _(hidden, weight, targets, bias, lse, entropy, stats, contract, row_temperat
         hidden.new_empty((count,), dtype=dtype),
         hidden.new_empty((count, *words), dtype=torch.int64),
         hidden.new_empty((count if entropy else 0, *words), dtype=torch.int64),
+        hidden.new_empty(_memory.saved_shape(saved_rows, hidden, weight, targets, rows, vocab_size)),
     )
 
 
@@ -93,7 +94,7 @@ def _like_or_empty(operand, asked):
 
 @register("samebits::linear_logp_backward")
 def _(hidden, weight, targets, bias, row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy,
-      to_hidden, to_weight, to_bias, contract, row_temperature=None, rows=None, temperature=1.0,
+      to_hidden, to_weight, to_bias, contract, saved, row_temperature=None, rows=None, temperature=1.0,
       ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
     _checks.leading(targets, hidden, "hidden")
     return (
@@ -105,8 +106,9 @@ def _(hidden, weight, targets, bias, row_max, row_sum, row_entropy_sum, grad_log
 
 @register("samebits::linear_logp_backward_into")
 def _(hidden, weight, targets, bias, row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy,
-      grad_weight_accumulator, to_hidden, to_bias, contract, row_temperature=None, rows=None, temperature=1.0,
-      ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
+      grad_weight_accumulator, to_hidden, to_bias, contract, saved, row_temperature=None, rows=None,
+      temperature=1.0, ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False,
+      backend="auto"):  # fmt: skip
     _checks.leading(targets, hidden, "hidden")
     return (
         _like_or_empty(hidden, to_hidden),

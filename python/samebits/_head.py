@@ -23,26 +23,26 @@ def _flat(hidden, targets, row_temperature):
 
 
 class LinearLogp(torch.autograd.Function):
-    """(logp, lse, entropy, row_max, row_sum, row_entropy_sum) of samebits::linear_logp_forward."""
+    """(logp, lse, entropy, row_max, row_sum, row_entropy_sum, saved) of samebits::linear_logp_forward."""
 
     @staticmethod
-    def forward(
-        hidden, weight, bias, targets, row_temperature, rows, lse, entropy, contract, accumulator, options
-    ):
-        """Run the forward kernel and keep the row statistics."""
+    def forward(hidden, weight, bias, targets, row_temperature, rows, lse, entropy, saved_rows, contract,
+                accumulator, options):  # fmt: skip
+        """Run the forward kernel; keep row statistics, and probabilities of at most `saved_rows` rows."""
         shape = targets.shape
         hidden, targets, row_temperature = _flat(hidden, targets, row_temperature)
         results = _forward(
-            hidden, weight, targets, bias, lse, entropy, True, contract, row_temperature, rows, *options
-        )
+            hidden, weight, targets, bias, lse, entropy, True, contract, saved_rows, row_temperature, rows,
+            *options,
+        )  # fmt: skip
         asked = (True, lse, entropy)
         values = (shaped(v, shape) if a else v for v, a in zip(results[:3], asked, strict=True))
         return (*values, *results[3:])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        """Save operands and row statistics; the logits are recomputed."""
-        *tensors, lse, entropy, ctx.contract, ctx.accumulator, ctx.options = inputs
+        """Save operands, row statistics and kept probabilities; what is not kept is recomputed."""
+        *tensors, lse, entropy, _, ctx.contract, ctx.accumulator, ctx.options = inputs
         ctx.asked = (lse, entropy)
         _, lse_out, entropy_out, *statistics = output
         ctx.save_for_backward(*tensors, *statistics)
@@ -53,7 +53,7 @@ class LinearLogp(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_logp, grad_lse, grad_entropy, *_):
         """The fused first-order gradients of the operands that want one."""
-        nothing = (None,) * 11
+        nothing = (None,) * 12
         wanted = ctx.needs_input_grad[:3]
         lse, entropy = ctx.asked
         # A compiler hands over empty zeros for outputs that were not asked for.
@@ -61,8 +61,8 @@ class LinearLogp(torch.autograd.Function):
         if all(u is None for u in upstream) or not any(wanted):
             return nothing
         _torch_private.refuse_batched_graph(*upstream)
-        hidden, weight, bias, targets, row_temperature, rows, *statistics = ctx.saved_tensors
-        rest = (row_temperature, rows, ctx.contract)
+        hidden, weight, bias, targets, row_temperature, rows, *statistics, saved = ctx.saved_tensors
+        rest = (saved, row_temperature, rows, ctx.contract)
         if ctx.accumulator is not None and wanted[1]:
             return _accumulate(ctx, hidden, weight, bias, targets, statistics, upstream, rest)
         gradient = LinearLogpGradient.apply if _torch_private.recording() else LinearLogpGradient.forward
@@ -77,16 +77,16 @@ def _accumulate(ctx, hidden, weight, bias, targets, statistics, upstream, rest):
             "backward without create_graph, or leave the accumulator out"
         )
     to_hidden, _, to_bias = ctx.needs_input_grad[:3]
-    row_temperature, rows, contract = rest
+    saved, row_temperature, rows, contract = rest
     leading = targets.dim()
     flat_hidden, flat_targets, flat_temperature = _flat(hidden, targets, row_temperature)
     grad_hidden, grad_bias = _backward_into(
         flat_hidden, weight, flat_targets, bias, *statistics, *(flat_rows(u, leading) for u in upstream),
-        ctx.accumulator, to_hidden, to_bias, contract, flat_temperature, rows, *ctx.options,
+        ctx.accumulator, to_hidden, to_bias, contract, saved, flat_temperature, rows, *ctx.options,
     )  # fmt: skip
     torch.autograd.graph.increment_version(ctx.accumulator)
     grads = (shaped(grad_hidden, hidden.shape) if to_hidden else None, None, grad_bias if to_bias else None)
-    return (*grads, *(None,) * 8)
+    return (*grads, *(None,) * 9)
 
 
 class TransformableLinearLogp(LinearLogp):
@@ -102,33 +102,35 @@ class TransformableLinearLogp(LinearLogp):
     def jvp(ctx, to_hidden, to_weight, to_bias, *_):
         """Each output's gradient row times the tangent of the logits."""
         saved = [_torch_private.without_tangent(t) for t in ctx.saved_tensors]
-        hidden, weight, bias, targets, row_temperature, rows, *statistics = saved
+        hidden, weight, bias, targets, row_temperature, rows, *statistics, _ = saved
         with _torch_private.outer_levels_recorded():
             head = Composed(
                 hidden, weight, bias, HeadCall(targets, row_temperature, rows, ctx.contract, ctx.options)
             )
             moved = head.moved(to_hidden, to_weight, to_bias)
             wanted = (moved is not None, *(moved is not None and asked for asked in ctx.asked))
-            return (*directional(head.logits, statistics, head.call, moved, wanted), None, None, None)
+            return (*directional(head.logits, statistics, head.call, moved, wanted), *(None,) * 4)
 
     @staticmethod
     def vmap(info, in_dims, hidden, weight, bias, targets, row_temperature, rows, *rest):
         """One call for all samples that share a head, else one each; `rows` is None under a transform."""
-        size, (lse, entropy, *_) = info.batch_size, rest
+        size, (lse, entropy, _, *others) = info.batch_size, rest
+        rest = (lse, entropy, 0, *others)  # kept rows are counted over all samples: none to share out
         if in_dims[1] is None and in_dims[2] is None:
             tensors = zip((in_dims[0], *in_dims[3:5]), (hidden, targets, row_temperature), strict=True)
             hidden, targets, row_temperature = (fold(size, d, t) for d, t in tensors)
-            *values, row_max, row_total, row_spread = TransformableLinearLogp.apply(
+            *values, row_max, row_total, row_spread, saved = TransformableLinearLogp.apply(
                 hidden, weight, bias, targets, row_temperature, None, *rest
             )
             count = targets.shape[1:].numel()
-            results = (*values, *(s.view(size, count if i < 2 or entropy else 0, *s.shape[1:])
-                                  for i, s in enumerate((row_max, row_total, row_spread))))  # fmt: skip
+            statistics = (s.view(size, count if i < 2 or entropy else 0, *s.shape[1:])
+                          for i, s in enumerate((row_max, row_total, row_spread)))  # fmt: skip
+            results = (*values, *statistics, saved)
         else:
             operands = (hidden, weight, bias, targets, row_temperature, None)
-            mapped = (True, lse, entropy, True, True, True)
+            mapped = (True, lse, entropy, True, True, True, False)
             results = _one_by_one(TransformableLinearLogp, size, in_dims, operands, rest, mapped)
-        return results, (0, 0 if lse else None, 0 if entropy else None, 0, 0, 0)
+        return results, (0, 0 if lse else None, 0 if entropy else None, 0, 0, 0, None)
 
 
 def _one_by_one(function, size, in_dims, tensors, rest, mapped):
@@ -147,14 +149,14 @@ class LinearLogpGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(hidden, weight, bias, targets, row_max, row_total, row_spread, grad_logp, grad_lse,
-                grad_entropy, row_temperature, rows, contract, wanted, options):  # fmt: skip
-        """Recompute the logits part by part; one product for each gradient of a matrix."""
+                grad_entropy, saved, row_temperature, rows, contract, wanted, options):  # fmt: skip
+        """Recompute, part by part, what was not kept; one product for each gradient of a matrix."""
         leading = targets.dim()
         flat_hidden, flat_targets, flat_temperature = _flat(hidden, targets, row_temperature)
         upstream = (flat_rows(u, leading) for u in (grad_logp, grad_lse, grad_entropy))
         to_hidden, *others = _backward(
             flat_hidden, weight, flat_targets, bias, row_max, row_total, row_spread, *upstream, *wanted,
-            contract, flat_temperature, rows, *options,
+            contract, saved, flat_temperature, rows, *options,
         )  # fmt: skip
         return (shaped(to_hidden, hidden.shape) if wanted[0] else to_hidden, *others)
 
@@ -173,12 +175,12 @@ class LinearLogpGradient(torch.autograd.Function):
         head, statistics, upstream = LinearLogpGradient._unpack(ctx, ctx.saved_tensors)
         grads = [g if w else None for g, w in zip(grads, ctx.wanted, strict=True)]
         if all(g is None for g in grads):
-            return (None,) * 15
+            return (None,) * 16
         wanted = [u is not None and ctx.needs_input_grad[7 + i] for i, u in enumerate(upstream)]
         to_operands = head.change(statistics, upstream, grads, (None,) * 3, ctx.needs_input_grad[:3])
         moved = head.moved(*grads)
         to_upstream = directional(head.logits, statistics, head.call, moved, wanted)
-        return (*to_operands, *(None,) * 4, *to_upstream, *(None,) * 5)
+        return (*to_operands, *(None,) * 4, *to_upstream, *(None,) * 6)
 
     @staticmethod
     def jvp(ctx, to_hidden, to_weight, to_bias, _targets, _max, _total, _spread, *others):
@@ -191,7 +193,7 @@ class LinearLogpGradient(torch.autograd.Function):
 
     @staticmethod
     def _unpack(ctx, saved):
-        hidden, weight, bias, targets, *rest, row_temperature, rows = saved
+        hidden, weight, bias, targets, *rest, _, row_temperature, rows = saved
         call = HeadCall(targets, row_temperature, rows, ctx.contract, ctx.options)
         return Composed(hidden, weight, bias, call), rest[:3], rest[3:]
 

@@ -53,20 +53,21 @@ STABLE_TORCH_LIBRARY(samebits, library) {
   library.def(
       "matmul(Tensor a, Tensor b, ScalarType? out_dtype=None, str contract='auto', str backend='auto', "
       "Tensor? bias=None) -> Tensor");
-  // As logp_forward.
+  // As logp_forward. `saved`: P of the first rows that take part, at most `saved_rows`, columns rounded up to a
+  // multiple of 64; no rows on a CPU. Backward computes again what is not there, and cannot change a bit by it.
   library.def("linear_logp_forward(" SAMEBITS_HEAD
-              "bool lse, bool entropy, bool stats, str contract, " SAMEBITS_LOGP_OPTIONS
+              "bool lse, bool entropy, bool stats, str contract, int saved_rows, " SAMEBITS_LOGP_OPTIONS
               ") -> (Tensor logp, Tensor lse, Tensor entropy, Tensor row_max, Tensor row_sum, Tensor "
-              "row_entropy_sum)");
+              "row_entropy_sum, Tensor saved)");
   // Gradients not asked for have no elements.
-  library.def("linear_logp_backward(" SAMEBITS_HEAD SAMEBITS_HEAD_UPSTREAM
-              "bool to_hidden, bool to_weight, bool to_bias, str contract, " SAMEBITS_LOGP_OPTIONS
-              ") -> (Tensor grad_hidden, Tensor grad_weight, Tensor grad_bias)");
-  // The gradient of weight is added to the caller's buffer instead.
   library.def(
-      "linear_logp_backward_into(" SAMEBITS_HEAD SAMEBITS_HEAD_UPSTREAM
-      "Tensor(a!) grad_weight_accumulator, bool to_hidden, bool to_bias, str contract, " SAMEBITS_LOGP_OPTIONS
-      ") -> (Tensor grad_hidden, Tensor grad_bias)");
+      "linear_logp_backward(" SAMEBITS_HEAD SAMEBITS_HEAD_UPSTREAM
+      "bool to_hidden, bool to_weight, bool to_bias, str contract, Tensor? saved, " SAMEBITS_LOGP_OPTIONS
+      ") -> (Tensor grad_hidden, Tensor grad_weight, Tensor grad_bias)");
+  // The gradient of weight is added to the caller's buffer instead.
+  library.def("linear_logp_backward_into(" SAMEBITS_HEAD SAMEBITS_HEAD_UPSTREAM
+              "Tensor(a!) grad_weight_accumulator, bool to_hidden, bool to_bias, str contract, Tensor? "
+              "saved, " SAMEBITS_LOGP_OPTIONS ") -> (Tensor grad_hidden, Tensor grad_bias)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(samebits, CompositeExplicitAutograd, library) {
