@@ -32,6 +32,15 @@ __device__ __forceinline__ void copy16_partial(std::uint32_t shared, const void*
                : "memory");
 }
 
+// Closes a group of copies of this thread.
+__device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until all but the newest `pending` groups of this thread have arrived.
+template <int pending>
+__device__ __forceinline__ void copy_wait_all_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
 // Waits for the copies of this thread.
 __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
