@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
-#include <limits>
 
 #include "cuda/launch/launch.h"
 
@@ -10,7 +9,6 @@ namespace samebits::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
 
 using Keys = cub::DoubleBuffer<std::int64_t>;
 using Positions = cub::DoubleBuffer<std::int32_t>;
@@ -19,7 +17,7 @@ using Positions = cub::DoubleBuffer<std::int32_t>;
 __global__ void list_ids(const __grid_constant__ IdList list, std::int64_t* id, std::int32_t* position) {
   const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
   if (i >= list.capacity) return;
-  std::int64_t key = kNone;
+  std::int64_t key = kNoId;
   if (list.count == nullptr || i < *list.count) {
     const std::int64_t value =
         list.ids.dtype == DType::kInt32 ? *list.ids.at<std::int32_t>(i) : *list.ids.at<std::int64_t>(i);
@@ -30,8 +28,18 @@ __global__ void list_ids(const __grid_constant__ IdList list, std::int64_t* id, 
   position[i] = static_cast<std::int32_t>(i);
 }
 
+__global__ void mark_runs(const IdOrder order, std::int64_t capacity, IdRun* run) {
+  const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
+  if (i >= capacity || order.id[i] == kNoId) return;
+  const std::int64_t id = order.id[i];
+  if (i == 0 || order.id[i - 1] != id) run[id].first = static_cast<std::uint32_t>(i);
+  if (i + 1 == capacity || order.id[i + 1] != id) run[id].end = static_cast<std::uint32_t>(i + 1);
+}
+
+std::int64_t ctas_for(std::int64_t capacity) { return (capacity + kThreads - 1) / kThreads; }
+
 // A radix sort keeps the order of equal keys. The number of low bits that tell all ids below `limit` from each other
-// and from kNone, whose bits are all ones.
+// and from kNoId, whose bits are all ones.
 int key_bits(std::int64_t limit) { return std::bit_width(static_cast<std::uint64_t>(limit)); }
 
 std::size_t sort_bytes(std::int64_t capacity) {
@@ -62,14 +70,28 @@ IdOrder order_by_id(const IdList& list, Scratch& scratch, const core::DeviceCall
   std::int32_t* const position = rows();
   Keys keys(id, ids());
   Positions positions(position, rows());
-  launch("list_ids", list_ids, {(list.capacity + kThreads - 1) / kThreads, kThreads}, call, list, id,
-         position);
+  launch("list_ids", list_ids, {ctas_for(list.capacity), kThreads}, call, list, id, position);
   std::size_t bytes = sort_bytes(list.capacity);
   void* const temporary = scratch.take(bytes);
   check(cub::DeviceRadixSort::SortPairs(temporary, bytes, keys, positions, list.capacity, 0,
                                         key_bits(list.limit), stream_of(call)),
         "sort_ids");
   return {keys.Current(), positions.Current()};
+}
+
+std::size_t find_id_runs_bytes(std::int64_t capacity, std::int64_t limit, const core::DeviceCall& call) {
+  return order_by_id_bytes(capacity, call) +
+         Scratch::rounded(static_cast<std::size_t>(limit) * sizeof(IdRun));
+}
+
+IdRuns find_id_runs(const IdList& list, Scratch& scratch, const core::DeviceCall& call) {
+  const DeviceGuard guard(call.device);
+  const std::size_t bytes = static_cast<std::size_t>(list.limit) * sizeof(IdRun);
+  auto* const run = static_cast<IdRun*>(scratch.take(bytes));
+  if (bytes > 0) check(cudaMemsetAsync(run, 0, bytes, stream_of(call)), "mark_runs");
+  const IdOrder order = order_by_id(list, scratch, call);
+  launch("mark_runs", mark_runs, {ctas_for(list.capacity), kThreads}, call, order, list.capacity, run);
+  return {order, run, list.capacity};
 }
 
 }  // namespace samebits::cuda

@@ -5,15 +5,10 @@
 #include <cstdint>
 
 #include "core/row_index.h"
+#include "cuda/kernel/id_order.h"
 #include "cuda/runtime.h"
 
 namespace samebits::cuda {
-
-// Ascending by id and, within an id, by position.
-struct IdOrder {
-  std::int64_t* id = nullptr;  // [capacity]; INT64_MAX from the first entry that takes no part
-  std::int32_t* position = nullptr;
-};
 
 // Positions 0 to capacity - 1, at most 2^31 of them, and their ids.
 struct IdList {
@@ -36,5 +31,9 @@ std::size_t order_by_id_bytes(std::int64_t capacity, const core::DeviceCall& cal
 
 // Sorts on the call's stream; the result lies in `scratch`.
 IdOrder order_by_id(const IdList& list, Scratch& scratch, const core::DeviceCall& call);
+
+// The same with a table of the ids' runs.
+std::size_t find_id_runs_bytes(std::int64_t capacity, std::int64_t limit, const core::DeviceCall& call);
+IdRuns find_id_runs(const IdList& list, Scratch& scratch, const core::DeviceCall& call);
 
 }  // namespace samebits::cuda
