@@ -1,9 +1,11 @@
-// The gradient of log-probabilities fused with the LM head (the forward pass is linear_logp_forward in matmul.h).
+// The gradient of log-probabilities fused with the LM head (the forward pass is linear_logp_forward in matmul.h), and
+// the scratch of both.
 //
 // Determinism level: cross_device. Contracts: those of the forward pass; docs/contract.md, "Linear
 // log-probability, backward".
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include <samebits/context.h>
@@ -37,5 +39,20 @@ void linear_logp_backward(const ConstTensorView& hidden, const ConstTensorView& 
                           const LogpOptions& options, const LogpStats& stats, const LogpUpstream& upstream,
                           const LinearLogpGradients& gradients, std::string_view contract = "auto",
                           const ExecContext& context = {});
+
+/// Bytes of ExecContext::workspace with which linear_logp_forward allocates nothing, for a call with these arguments;
+/// `entropy`: the entropy or its sum is among the outputs. Reads no element on a device. Throws as the call does.
+std::size_t linear_logp_workspace_bytes(const ConstTensorView& hidden, const ConstTensorView& weight,
+                                        const ConstTensorView& targets, const ConstTensorView& bias,
+                                        const LogpOptions& options, bool entropy,
+                                        std::string_view contract = "auto", const ExecContext& context = {});
+
+/// The same of linear_logp_backward.
+std::size_t linear_logp_backward_workspace_bytes(const ConstTensorView& hidden, const ConstTensorView& weight,
+                                                 const ConstTensorView& targets, const ConstTensorView& bias,
+                                                 const LogpOptions& options,
+                                                 const LinearLogpGradients& gradients,
+                                                 std::string_view contract = "auto",
+                                                 const ExecContext& context = {});
 
 }  // namespace samebits

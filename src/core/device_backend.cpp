@@ -44,4 +44,11 @@ DeviceCall make_device_call(Device device, const ExecContext& context) {
   return call;
 }
 
+DeviceCall make_device_call(Device device, const ExecContext& context, const LogpOptions& options) {
+  DeviceCall call = make_device_call(device, context);
+  call.rows = options.rows;
+  call.raise_on_invalid = options.on_invalid == OnInvalid::kRaise;
+  return call;
+}
+
 }  // namespace samebits::core

@@ -10,6 +10,7 @@
 #include <samebits/context.h>
 #include <samebits/logp.h>
 
+#include "core/linear_logp_gradient.h"
 #include "core/logp_problem.h"
 #include "core/row_sum_problem.h"
 
@@ -36,6 +37,11 @@ struct DeviceBackend {
   // Bytes of the largest scratch a logp or probability call takes, alignment included.
   std::size_t (*logp_scratch_bytes)(const LogpProblem&, const DeviceCall&);
   std::size_t (*row_sum_scratch_bytes)(const RowSumProblem&, const DeviceCall&);
+  void (*linear_logp_forward)(LinearLogpProblem, const DeviceCall&);
+  void (*linear_logp_backward)(LinearLogpGradient, const DeviceCall&);
+  // Bytes of the largest scratch of such a call; without data in its operands.
+  std::size_t (*linear_logp_scratch_bytes)(const LinearLogpProblem&, const DeviceCall&);
+  std::size_t (*linear_logp_backward_scratch_bytes)(const LinearLogpGradient&, const DeviceCall&);
 };
 
 // "cpu", "cuda:1"
@@ -54,5 +60,8 @@ const DeviceBackend& pick_device_backend(Device device, const ExecContext& conte
 inline bool on_device(Device device) { return device.type != DeviceType::kCpu; }
 
 DeviceCall make_device_call(Device device, const ExecContext& context);
+
+// The same with what the options say of the rows.
+DeviceCall make_device_call(Device device, const ExecContext& context, const LogpOptions& options);
 
 }  // namespace samebits::core

@@ -1,6 +1,7 @@
 // samebits::linear_logp_backward: check, pick a backend, run.
 #include <samebits/linear_logp.h>
 
+#include "core/device_backend.h"
 #include "core/linear_logp_gradient.h"
 #include "core/logits_call.h"
 #include "core/logp_checks.h"
@@ -23,7 +24,24 @@ void check_like(const TensorView& output, const char* name, DType dtype, const C
     throw Error(
         ErrorCode::kInvalidArgument, name,
         "has shape " + shape_text(output) + "; must have the shape " + shape_text(like) + " of " + like_name);
-  core::check_writable(output, name);
+  core::check_writable(output, name, like.device);
+}
+
+const TensorView& weight_gradient(const LinearLogpGradients& gradients) {
+  return gradients.weight_accumulator ? gradients.weight_accumulator : gradients.weight;
+}
+
+void set_gradients(core::LinearLogpGradient& problem, const LinearLogpGradients& gradients,
+                   const ConstTensorView& hidden, const ConstTensorView& weight) {
+  problem.weight_rows = weight.shape[0];
+  if (gradients.hidden)
+    problem.grad_hidden = {gradients.hidden.data, hidden.dtype,
+                           core::RowIndex::of(gradients.hidden, hidden.rank - 1)};
+  problem.grad_weight = weight_gradient(gradients).data;
+  problem.grad_weight_stride = weight_gradient(gradients).strides[0];
+  problem.accumulate = bool{gradients.weight_accumulator};
+  problem.grad_bias = gradients.bias.data;
+  problem.grad_bias_stride = gradients.bias.strides[0];
 }
 
 }  // namespace
@@ -41,8 +59,7 @@ void linear_logp_backward(const ConstTensorView& hidden, const ConstTensorView& 
   core::set_upstreams(head.logp, upstream, targets);
 
   const DType wide = core::real_dtype(head.logp);
-  const TensorView& weight_out =
-      gradients.weight_accumulator ? gradients.weight_accumulator : gradients.weight;
+  const TensorView& weight_out = weight_gradient(gradients);
   if (gradients.weight && gradients.weight_accumulator)
     throw Error(ErrorCode::kInvalidArgument, "grad_weight_accumulator",
                 "is given beside grad_weight; may be one of the two");
@@ -84,16 +101,10 @@ void linear_logp_backward(const ConstTensorView& hidden, const ConstTensorView& 
   }
   for (const auto& input : inputs) core::check_workspace(context.workspace, {input});
 
-  problem.weight_rows = weight.shape[0];
-  if (gradients.hidden)
-    problem.grad_hidden = {gradients.hidden.data, hidden.dtype,
-                           core::RowIndex::of(gradients.hidden, hidden.rank - 1)};
-  problem.grad_weight = weight_out.data;
-  problem.grad_weight_stride = weight_out.strides[0];
-  problem.accumulate = bool{gradients.weight_accumulator};
-  problem.grad_bias = gradients.bias.data;
-  problem.grad_bias_stride = gradients.bias.strides[0];
-
+  set_gradients(problem, gradients, hidden, weight);
+  if (core::on_device(head.logp.device))
+    return core::pick_device_backend(head.logp.device, context)
+        .linear_logp_backward(problem, core::make_device_call(head.logp.device, context, options));
   const core::Backend& backend = core::pick_backend(context.backend);
   core::Executor executor = core::make_executor(context);
   const std::size_t selection = core::selection_bytes(head.logp, options);
@@ -103,6 +114,24 @@ void linear_logp_backward(const ConstTensorView& hidden, const ConstTensorView& 
   core::raise_on_invalid(head.logp, options.on_invalid);
   executor.workspace = scratch.after(selection);
   backend.linear_logp_backward(problem, executor);
+}
+
+std::size_t linear_logp_backward_workspace_bytes(const ConstTensorView& hidden, const ConstTensorView& weight,
+                                                 const ConstTensorView& targets, const ConstTensorView& bias,
+                                                 const LogpOptions& options,
+                                                 const LinearLogpGradients& gradients,
+                                                 std::string_view contract, const ExecContext& context) {
+  core::LinearLogpGradient problem;
+  problem.head = core::head_problem(hidden, weight, targets, bias, options, contract);
+  set_gradients(problem, gradients, hidden, weight);
+  const core::LogpProblem& logp = problem.head.logp;
+  if (core::on_device(logp.device))
+    return core::pick_device_backend(logp.device, context)
+        .linear_logp_backward_scratch_bytes(problem, core::make_device_call(logp.device, context, options));
+  const core::Backend& backend = core::pick_backend(context.backend);
+  return core::Scratch::padded(
+      core::selection_bytes(logp, options) +
+      backend.linear_logp_backward_scratch_bytes(problem, core::make_executor(context).threads));
 }
 
 }  // namespace samebits

@@ -109,10 +109,7 @@ void run_rows_on_device(LogpProblem& problem, const LogpOptions& options, const 
                         void (*DeviceBackend::*entry)(LogpProblem, const DeviceCall&)) {
   const DeviceBackend& backend = pick_device_backend(problem.device, context);
   if (problem.rows == 0) return;
-  DeviceCall call = make_device_call(problem.device, context);
-  call.rows = options.rows;
-  call.raise_on_invalid = options.on_invalid == OnInvalid::kRaise;
-  (backend.*entry)(problem, call);
+  (backend.*entry)(problem, make_device_call(problem.device, context, options));
 }
 
 }  // namespace samebits::core

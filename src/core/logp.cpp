@@ -77,9 +77,7 @@ std::size_t logp_workspace_bytes(const ConstTensorView& logits, const LogpOption
   problem.dtype = logits.dtype;
   problem.binary64 = logits.dtype == DType::kFloat64 || options.precision == Precision::kFloat64;
   if (core::on_device(problem.device)) {
-    core::DeviceCall call = core::make_device_call(problem.device, context);
-    call.rows = options.rows;
-    call.raise_on_invalid = options.on_invalid == OnInvalid::kRaise;
+    const core::DeviceCall call = core::make_device_call(problem.device, context, options);
     return core::pick_device_backend(problem.device, context).logp_scratch_bytes(problem, call);
   }
   const core::Backend& backend = core::pick_backend(context.backend);

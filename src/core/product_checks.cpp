@@ -1,0 +1,38 @@
+#include "core/product_checks.h"
+
+namespace samebits::core {
+
+bool check_contract(std::string_view contract, DType dtype) {
+  const std::string quoted = "'" + std::string(contract) + "'";
+  if (contract != "auto" && contract != "fma" && contract != "tc16")
+    throw Error(ErrorCode::kInvalidArgument, "contract", "is " + quoted + "; may be 'auto', 'fma' or 'tc16'");
+  if (contract == "tc16" && !is_half(dtype))
+    throw Error(ErrorCode::kInvalidArgument, "contract",
+                "is 'tc16' with " + name_of(dtype) +
+                    " operands; tc16 takes bfloat16 or float16, may be 'auto' or 'fma'");
+  return contract != "fma" && is_half(dtype);
+}
+
+void check_operand(const ConstTensorView& view, const char* name) {
+  if (!view) throw Error(ErrorCode::kInvalidArgument, name, "is missing");
+  check_view(view, name);
+  if (!is_floating(view.dtype))
+    throw Error(ErrorCode::kType, name,
+                "is " + name_of(view.dtype) + "; must be float32, bfloat16, float16 or float64");
+}
+
+void check_matrix(const ConstTensorView& view, const char* name, const char* axes, Device device) {
+  check_operand(view, name);
+  if (view.rank != 2)
+    throw Error(ErrorCode::kInvalidArgument, name,
+                "has shape " + shape_text(view) + "; must be a matrix " + std::string(axes));
+  check_memory(view, name, device);
+}
+
+void check_same_dtype(const ConstTensorView& view, const char* name, DType dtype, const char* other) {
+  if (view.dtype != dtype)
+    throw Error(ErrorCode::kType, name,
+                "is " + name_of(view.dtype) + "; must be " + name_of(dtype) + " like " + other);
+}
+
+}  // namespace samebits::core

@@ -1,0 +1,26 @@
+// What products and linear_logp check alike, before anything is written.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/logp_checks.h"
+
+namespace samebits::core {
+
+inline std::string name_of(DType dtype) { return std::string(dtype_name(dtype)); }
+inline bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
+// Whether `contract` means tc16 for operands of `dtype`; throws where it means nothing.
+bool check_contract(std::string_view contract, DType dtype);
+
+// Throws unless `view` is there and floating.
+void check_operand(const ConstTensorView& view, const char* name);
+
+// The same, and a matrix on `device`; `axes` names its axes.
+void check_matrix(const ConstTensorView& view, const char* name, const char* axes, Device device);
+
+// Throws unless `view` has `dtype`, that of `other`.
+void check_same_dtype(const ConstTensorView& view, const char* name, DType dtype, const char* other);
+
+}  // namespace samebits::core
