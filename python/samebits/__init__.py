@@ -8,14 +8,16 @@ from ._native import version as __version__  # first: refuses a torch or a libra
 
 # isort: split
 from . import _fake, _vmap  # noqa: F401  shapes for torch.compile, and vmap of the operators
+from ._backends import Backend, Choice, backends
 from ._errors import NotDifferentiableError
 from ._linear import linear, matmul
 from ._linear_logp import linear_logp
 from ._logp import LogpEntropy, LogpLse, LogpLseEntropy, logp
-from ._plan import Backend, Plan, backends, plan, require_same
+from ._plan import Plan, plan, require_same
 
 __all__ = [
     "Backend",
+    "Choice",
     "LogpEntropy",
     "LogpLse",
     "LogpLseEntropy",

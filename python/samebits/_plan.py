@@ -1,4 +1,4 @@
-"""What would run and why, the backends of this build, and the provenance two results must share."""
+"""What would run and why, and the provenance two results must share."""
 
 import json
 from dataclasses import dataclass
@@ -6,29 +6,25 @@ from typing import Any
 
 import torch
 
-from . import _checks, _native
+from . import _checks, _memory
+from ._backends import Choice, choices, cuda_problem
 from ._errors import raise_clearly
 from ._logp import check_options, is_binary64, split_temperature
 
 # Recorded so that a result can be traced, never compared: they cannot change a bit.
-_RECORDED = ("samebits", "device", "device_name", "backend", "kernels", "refusals")
+_RECORDED = (
+    "samebits", "device", "device_name", "device_contract", "device_probe", "backend", "gemm_backend",
+    "kernels", "memory", "refusals",
+)  # fmt: skip
+# The operands of each operator, and which of them hold floating numbers.
 _OPERANDS = {
-    "logp": ("logits", "targets"),
-    "linear_logp": ("hidden", "weight", "targets"),
-    "matmul": ("a", "b"),
+    "logp": (("logits", "targets"), (0,)),
+    "linear_logp": (("hidden", "weight", "targets"), (0, 1)),
+    "matmul": (("a", "b"), (0, 1)),
+    "embedding": (("ids", "weight"), (1,)),
 }
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A backend of this build."""
-
-    name: str
-    """Name to force it by."""
-    available: bool
-    """Whether it can run on this machine."""
-    reason: str
-    """Why not, when it cannot."""
+# The operand whose axis is the vocabulary, and the axis.
+_VOCABULARY = {"logp": (0, -1), "linear_logp": (1, 0), "embedding": (1, 0)}
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,8 @@ class Plan:
     """Kernels that would run."""
     refusals: tuple[str, ...]
     """Every reason why it cannot run; empty when it can."""
+    backends: tuple[Choice, ...]
+    """Every backend of this build, fastest first, and why it is taken or refused."""
     provenance: dict[str, Any]
     """Plain data, JSON-ready, to be stored with a result and compared by :func:`require_same`."""
 
@@ -54,22 +52,6 @@ class Plan:
     def can_run(self) -> bool:
         """True when nothing stands against it."""
         return not self.refusals
-
-
-def backends() -> list[Backend]:
-    """The backends of this build, fastest first, and why one cannot run here."""
-    found = []
-    for line in torch.ops.samebits.backends.default().splitlines():
-        name, _, reason = line.partition("\t")
-        found.append(Backend(name, not reason, reason))
-    reason = _cuda_problem()
-    found.append(Backend("cuda", not reason, reason))
-    return found
-
-
-def _cuda_problem() -> str:
-    """What stands against CUDA here; empty when nothing does."""
-    return _native.cuda_problem or ("" if torch.cuda.is_available() else "torch finds no CUDA device")
 
 
 def _cuda_name(device: str | torch.device) -> str:
@@ -88,9 +70,12 @@ def plan(
     out=None,
     precision=None,
     ignore_index: int | None = None,
-    on_invalid: str = "zero",
+    on_invalid: str | None = None,
     vocab_size: int | None = None,
     contract: str = "auto",
+    memory: int | str = "auto",
+    out_dtype: torch.dtype | None = None,
+    padding_idx: int | None = None,
     backend: str | None = None,
     dtype: torch.dtype | None = None,
     device: str | torch.device = "cpu",
@@ -100,13 +85,15 @@ def plan(
     Determinism level of the operators it describes: in the answer.
 
     Args:
-        op: ``"logp"``, ``"linear_logp"`` or ``"matmul"``.
+        op: ``"logp"``, ``"linear_logp"``, ``"matmul"`` (``linear`` too) or ``"embedding"``.
         tensors: operands in the order of the call (``logits, targets``; ``hidden, weight, targets``; ``a,
-            b``). Trailing ones may be left out; with none, ``dtype`` and ``device`` say what they would be.
-            Of these, dtypes, devices and the vocabulary count; the call itself checks shapes and ids.
-        temperature, rows, out, precision, ignore_index, on_invalid, vocab_size, contract, backend: as in the
-            call. Of a temperature tensor, ``rows`` and ``out`` only the presence counts.
-        dtype: of logits, hidden or a, when no tensor is given.
+            b``; ``ids, weight``). Trailing ones may be left out; with none, ``dtype`` and ``device`` say what
+            they would be. Of these, dtypes, devices and the vocabulary count; the call itself checks shapes
+            and ids.
+        temperature, rows, out, precision, ignore_index, on_invalid, vocab_size, contract, backend, memory,
+            out_dtype, padding_idx: as in the call. Of a temperature tensor, ``rows`` and ``out`` only the
+            presence counts.
+        dtype: of logits, hidden, a or an embedding's weight, when no tensor is given.
         device: where they would live, when no tensor is given.
 
     Raises:
@@ -116,27 +103,26 @@ def plan(
     for argument, value in (("op", op), ("contract", contract)):
         if not isinstance(value, str):
             raise TypeError(f"{argument}: is a {type(value).__name__}; must be a name")
-    names = _OPERANDS.get(op, ())
+    names, floating = _OPERANDS.get(op, ((), ()))
     for name, value in zip(names, tensors, strict=False):
         _checks.tensor(name, value)
+    on_invalid = on_invalid or ("nan" if op == "embedding" else "zero")
     check_options(ignore_index, on_invalid, vocab_size, backend)
-    refusals = []
-    vocab = 0
+    _memory.check(memory)
+    given = [(names[i], tensors[i]) for i in floating if i < len(tensors)]
     if tensors:
-        dtype, device = tensors[0].dtype, tensors[0].device
-        floating = tensors[: 1 if op == "logp" else 2]
-        for name, value in zip(names, floating, strict=False):
-            if value.dtype != dtype:
-                kind = _checks.name(value.dtype)
-                refusals.append(f"{name}: is {kind}; operands of one call must share one dtype")
-        if op == "logp" and tensors[0].dim():
-            vocab = tensors[0].shape[-1]
-        elif op == "linear_logp" and len(tensors) > 1:
-            vocab = tensors[1].shape[0]
+        device = tensors[0].device
+    if given:
+        dtype = given[0][1].dtype
+    refusals = [
+        f"{name}: is {_checks.name(value.dtype)}; operands of one call must share one dtype"
+        for name, value in given[1:]
+        if value.dtype != dtype
+    ]
     per_row = isinstance(temperature, torch.Tensor)
     number = 1.0 if per_row else split_temperature(temperature, None)[0]
     kind = torch.device(device).type
-    problem = _cuda_problem() if kind == "cuda" else ""
+    problem = cuda_problem() if kind == "cuda" else ""
     on_cuda = kind == "cuda" and not problem
     computes = kind == "cpu" or on_cuda
     if problem:
@@ -147,8 +133,8 @@ def plan(
     place = _cuda_name(device) if on_cuda else "cpu"
     try:
         text = answer.default(
-            op, _checks.name(dtype or torch.float32), place, contract, per_row,
-            rows is not None, rows is not None and out is not None, vocab, number, ignore_index, on_invalid,
+            op, _checks.name(dtype or torch.float32), place, contract, per_row, rows is not None,
+            rows is not None and out is not None, _vocabulary(op, tensors), number, ignore_index, on_invalid,
             vocab_size, is_binary64(precision), backend or "auto",
         )  # fmt: skip
     except RuntimeError as error:
@@ -157,10 +143,24 @@ def plan(
     if not computes:
         provenance.update(device=kind, backend="", kernels=[])
     refusals = provenance.pop("refusals", []) + refusals
+    if op == "linear_logp":
+        provenance["memory"] = memory
+    elif op == "matmul":
+        provenance["semantics"] = {"out_dtype": _checks.name(out_dtype or dtype or torch.float32)}
+    elif op == "embedding":
+        provenance["semantics"] = {"on_invalid": on_invalid, "padding_idx": padding_idx}
     return Plan(
         provenance["op"], provenance["contract"], provenance["level"], provenance["backend"],
-        tuple(provenance["kernels"]), tuple(refusals), provenance,
+        tuple(provenance["kernels"]), tuple(refusals),
+        choices(place if computes else kind, backend, provenance["backend"], bool(refusals)), provenance,
     )  # fmt: skip
+
+
+def _vocabulary(op: str, tensors) -> int:
+    """The number of columns or rows that ids count; 0 when no operand says."""
+    operand, axis = _VOCABULARY.get(op, (0, 0))
+    known = op in _VOCABULARY and operand < len(tensors) and tensors[operand].dim()
+    return tensors[operand].shape[axis] if known else 0
 
 
 def _first_difference(path: str, left, right) -> str | None:
@@ -183,8 +183,9 @@ def _first_difference(path: str, left, right) -> str | None:
 def require_same(p: dict[str, Any] | Plan, q: dict[str, Any] | Plan) -> None:
     """Raise unless two provenances promise equal bits for equal inputs.
 
-    Contract, level, operator, dtype, semantics and options must agree. Version, device, backend and kernels
-    are recorded and not compared: the contract says that they cannot change a bit.
+    Contract, level, operator, dtype, semantics and options must agree, and so must whatever else a provenance
+    holds, such as a model's checkpoint and ``fallback``. Version, device, device probe, backends, kernels and
+    memory are recorded and not compared: the contract says that they cannot change a bit.
 
     Args:
         p: a provenance (``plan.provenance``, or the same read back from JSON), or a plan.

@@ -136,6 +136,42 @@ def test_require_same_takes_nothing_for_granted():
             sb.require_same(good, bad)
 
 
+def test_a_plan_says_of_every_backend_why_it_is_taken_or_refused():
+    plan = sb.plan("logp", LOGITS, TARGETS)
+    assert [choice.name for choice in plan.backends] == [backend.name for backend in sb.backends()]
+    (taken,) = (choice for choice in plan.backends if choice.taken)
+    assert taken == sb.Choice(plan.backend, True, "the fastest that can run here")
+    assert all(choice.reason for choice in plan.backends)
+    forced = {choice.name: choice for choice in sb.plan("logp", LOGITS, TARGETS, backend="scalar").backends}
+    assert forced["scalar"] == sb.Choice("scalar", True, "asked for by name")
+    for name, choice in forced.items():
+        if name != "scalar":
+            assert not choice.taken and choice.reason
+
+
+def test_a_refused_plan_takes_no_backend():
+    plan = sb.plan("matmul", contract="tc16")
+    assert not plan.can_run and not any(choice.taken for choice in plan.backends)
+    assert "the request itself is refused" in {choice.reason for choice in plan.backends}
+
+
+def test_memory_is_recorded_and_cannot_set_results_apart():
+    operands = LOGITS.bfloat16(), LOGITS.bfloat16(), TARGETS
+    plans = [sb.plan("linear_logp", *operands, memory=memory) for memory in ("save", 1 << 20)]
+    assert [plan.provenance["memory"] for plan in plans] == ["save", 1 << 20]
+    sb.require_same(*plans)
+    with pytest.raises(ValueError, match=r"^memory: is 'much'"):
+        sb.plan("linear_logp", *operands, memory="much")
+
+
+def test_the_dtype_of_a_product_is_compared():
+    half = LOGITS.bfloat16(), LOGITS.t().bfloat16()
+    plain, wide = sb.plan("matmul", *half), sb.plan("matmul", *half, out_dtype=torch.float32)
+    sb.require_same(plain, sb.plan("matmul", *half, out_dtype=torch.bfloat16))
+    with pytest.raises(ValueError, match=r"semantics\.out_dtype: 'bfloat16' and 'float32'"):
+        sb.require_same(plain, wide)
+
+
 def test_backends_are_listed_with_reasons():
     listed = {backend.name: backend for backend in sb.backends()}
     assert listed["scalar"].available
