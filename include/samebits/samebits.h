@@ -3,6 +3,7 @@
 
 #include <samebits/context.h>
 #include <samebits/dtype.h>
+#include <samebits/embedding.h>
 #include <samebits/error.h>
 #include <samebits/linear_logp.h>
 #include <samebits/logp.h>

@@ -9,6 +9,7 @@
 
 #include <samebits/context.h>
 
+#include "core/embedding_problem.h"
 #include "core/linear_logp_gradient.h"
 #include "core/logp_problem.h"
 #include "core/matmul_problem.h"
@@ -51,6 +52,9 @@ struct Backend {
   std::size_t (*matmul_scratch_bytes)(const MatmulProblem&, int threads);
   std::size_t (*linear_logp_scratch_bytes)(const LinearLogpProblem&, int threads);
   std::size_t (*linear_logp_backward_scratch_bytes)(const LinearLogpGradient&, int threads);
+  void (*embedding_forward)(const EmbeddingProblem&, const Executor&);
+  void (*embedding_backward)(const EmbeddingProblem&, const Executor&);
+  std::size_t (*embedding_backward_scratch_bytes)(const EmbeddingProblem&, int threads);
 };
 
 // CPU backends of this build, fastest first. Defined by src/cpu.

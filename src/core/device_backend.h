@@ -10,6 +10,7 @@
 #include <samebits/context.h>
 #include <samebits/logp.h>
 
+#include "core/embedding_problem.h"
 #include "core/linear_logp_gradient.h"
 #include "core/logp_problem.h"
 #include "core/row_sum_problem.h"
@@ -42,6 +43,9 @@ struct DeviceBackend {
   // Bytes of the largest scratch of such a call; without data in its operands.
   std::size_t (*linear_logp_scratch_bytes)(const LinearLogpProblem&, const DeviceCall&);
   std::size_t (*linear_logp_backward_scratch_bytes)(const LinearLogpGradient&, const DeviceCall&);
+  void (*embedding_forward)(const EmbeddingProblem&, const DeviceCall&);
+  void (*embedding_backward)(const EmbeddingProblem&, const DeviceCall&);
+  std::size_t (*embedding_backward_scratch_bytes)(const EmbeddingProblem&, const DeviceCall&);
 };
 
 // "cpu", "cuda:1"

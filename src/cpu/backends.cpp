@@ -2,6 +2,7 @@
 #include <hwy/targets.h>
 
 #include "core/backend.h"
+#include "cpu/embedding.h"
 #include "cpu/linear_logp.h"
 #include "cpu/linear_logp_backward.h"
 #include "cpu/logp.h"
@@ -47,6 +48,9 @@ constexpr core::Backend backend(const char* name, const char* requirement) {
       matmul_scratch_bytes,
       linear_logp_scratch_bytes,
       linear_logp_backward_scratch_bytes,
+      embedding_forward,
+      embedding_backward,
+      embedding_backward_scratch_bytes,
   };
 }
 

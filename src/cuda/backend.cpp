@@ -8,15 +8,22 @@ namespace samebits::cuda {
 namespace {
 
 constexpr core::DeviceBackend kBackend = {
-    "cuda",
-    [](Device device) { return traits(device).name; },
-    [](Device device) { return traits(device).architecture; },
-    logp_forward,
-    logp_backward,
-    probability,
-    row_sum,
-    logp_scratch_bytes,
-    row_sum_scratch_bytes,
+    .name = "cuda",
+    .device_name = [](Device device) { return traits(device).name; },
+    .architecture = [](Device device) { return traits(device).architecture; },
+    .logp_forward = logp_forward,
+    .logp_backward = logp_backward,
+    .probability = probability,
+    .row_sum = row_sum,
+    .logp_scratch_bytes = logp_scratch_bytes,
+    .row_sum_scratch_bytes = row_sum_scratch_bytes,
+    .linear_logp_forward = nullptr,
+    .linear_logp_backward = nullptr,
+    .linear_logp_scratch_bytes = nullptr,
+    .linear_logp_backward_scratch_bytes = nullptr,
+    .embedding_forward = embedding_forward,
+    .embedding_backward = embedding_backward,
+    .embedding_backward_scratch_bytes = embedding_backward_scratch_bytes,
 };
 
 }  // namespace

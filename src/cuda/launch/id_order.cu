@@ -3,40 +3,16 @@
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
+#include "cuda/kernel/id_order.cuh"
 #include "cuda/launch/launch.h"
 
 namespace samebits::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 using Keys = cub::DoubleBuffer<std::int64_t>;
 using Positions = cub::DoubleBuffer<std::int32_t>;
 
-// The keys that are sorted.
-__global__ void list_ids(const __grid_constant__ IdList list, std::int64_t* id, std::int32_t* position) {
-  const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
-  if (i >= list.capacity) return;
-  std::int64_t key = kNoId;
-  if (list.count == nullptr || i < *list.count) {
-    const std::int64_t value =
-        list.ids.dtype == DType::kInt32 ? *list.ids.at<std::int32_t>(i) : *list.ids.at<std::int64_t>(i);
-    const bool skipped = list.has_skipped && value == list.skipped;
-    if (value >= 0 && value < list.limit && !skipped) key = value;
-  }
-  id[i] = key;
-  position[i] = static_cast<std::int32_t>(i);
-}
-
-__global__ void mark_runs(const IdOrder order, std::int64_t capacity, IdRun* run) {
-  const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kThreads) + threadIdx.x;
-  if (i >= capacity || order.id[i] == kNoId) return;
-  const std::int64_t id = order.id[i];
-  if (i == 0 || order.id[i - 1] != id) run[id].first = static_cast<std::uint32_t>(i);
-  if (i + 1 == capacity || order.id[i + 1] != id) run[id].end = static_cast<std::uint32_t>(i + 1);
-}
-
-std::int64_t ctas_for(std::int64_t capacity) { return (capacity + kThreads - 1) / kThreads; }
+std::int64_t ctas_for(std::int64_t capacity) { return (capacity + kIdThreads - 1) / kIdThreads; }
 
 // A radix sort keeps the order of equal keys. The number of low bits that tell all ids below `limit` from each other
 // and from kNoId, whose bits are all ones.
@@ -70,7 +46,7 @@ IdOrder order_by_id(const IdList& list, Scratch& scratch, const core::DeviceCall
   std::int32_t* const position = rows();
   Keys keys(id, ids());
   Positions positions(position, rows());
-  launch("list_ids", list_ids, {ctas_for(list.capacity), kThreads}, call, list, id, position);
+  launch("list_ids", list_ids, {ctas_for(list.capacity), kIdThreads}, call, list, id, position);
   std::size_t bytes = sort_bytes(list.capacity);
   void* const temporary = scratch.take(bytes);
   check(cub::DeviceRadixSort::SortPairs(temporary, bytes, keys, positions, list.capacity, 0,
@@ -90,7 +66,7 @@ IdRuns find_id_runs(const IdList& list, Scratch& scratch, const core::DeviceCall
   auto* const run = static_cast<IdRun*>(scratch.take(bytes));
   if (bytes > 0) check(cudaMemsetAsync(run, 0, bytes, stream_of(call)), "mark_runs");
   const IdOrder order = order_by_id(list, scratch, call);
-  launch("mark_runs", mark_runs, {ctas_for(list.capacity), kThreads}, call, order, list.capacity, run);
+  launch("mark_runs", mark_runs, {ctas_for(list.capacity), kIdThreads}, call, order, list.capacity, run);
   return {order, run, list.capacity};
 }
 

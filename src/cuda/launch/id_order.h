@@ -4,21 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/row_index.h"
 #include "cuda/kernel/id_order.h"
 #include "cuda/runtime.h"
 
 namespace samebits::cuda {
-
-// Positions 0 to capacity - 1, at most 2^31 of them, and their ids.
-struct IdList {
-  core::RowArray<const void> ids = {};  // int32 or int64
-  std::int64_t capacity = 0;
-  const std::int32_t* count = nullptr;  // on the device; positions from *count on take no part. Null: all do
-  std::int64_t limit = 0;               // ids outside [0, limit) take no part
-  bool has_skipped = false;
-  std::int64_t skipped = 0;  // neither does this one
-};
 
 // Contiguous int64 ids.
 inline IdList id_list(const std::int64_t* id, std::int64_t capacity, const std::int32_t* count,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/device_backend.h"
+#include "core/embedding_problem.h"
 
 namespace samebits::cuda {
 
@@ -9,8 +10,12 @@ void logp_forward(core::LogpProblem problem, const core::DeviceCall& call);
 void logp_backward(core::LogpProblem problem, const core::DeviceCall& call);
 void probability(core::LogpProblem problem, const core::DeviceCall& call);
 void row_sum(const core::RowSumProblem& problem, const core::DeviceCall& call);
+void embedding_forward(const core::EmbeddingProblem& problem, const core::DeviceCall& call);
+void embedding_backward(const core::EmbeddingProblem& problem, const core::DeviceCall& call);
 
 std::size_t logp_scratch_bytes(const core::LogpProblem& problem, const core::DeviceCall& call);
 std::size_t row_sum_scratch_bytes(const core::RowSumProblem& problem, const core::DeviceCall& call);
+std::size_t embedding_backward_scratch_bytes(const core::EmbeddingProblem& problem,
+                                             const core::DeviceCall& call);
 
 }  // namespace samebits::cuda
