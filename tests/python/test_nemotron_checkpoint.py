@@ -1,0 +1,83 @@
+"""Reading one matrix of a published checkpoint: shards, single files, and what is refused."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import samebits as sb
+from samebits.models import _strict
+from samebits.models.nemotron_h import CHECKPOINT, Embedding, LMHeadLogprob
+from support import assert_same_bits
+
+GENERATOR = torch.Generator().manual_seed(0)
+HEAD, ROWS = (torch.randn(70, 16, generator=GENERATOR).bfloat16() for _ in range(2))
+OPTIONS = {"checkpoint": CHECKPOINT, "device": "cpu", "device_contract": "twin"}
+
+
+class SmallHead(LMHeadLogprob):
+    """At sizes that a test can afford."""
+
+    geometry = _strict.Geometry(vocab=70, hidden=16)
+
+
+class SmallEmbedding(Embedding):
+    """Likewise."""
+
+    geometry = SmallHead.geometry
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A checkpoint of two shards in the published layout."""
+    shards = {
+        "model-00001-of-00002.safetensors": {"backbone.embeddings.weight": ROWS},
+        "model-00002-of-00002.safetensors": {
+            "lm_head.weight": HEAD,
+            "backbone.norm_f.weight": torch.ones(16),
+        },
+    }
+    for name, tensors in shards.items():
+        save_file(tensors, tmp_path / name)
+    weight_map = {tensor: name for name, tensors in shards.items() for tensor in tensors}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    (tmp_path / "config.json").write_text(json.dumps({"tie_word_embeddings": False}))
+    return tmp_path
+
+
+def test_each_operator_reads_its_own_matrix_of_the_shards(folder):
+    assert_same_bits(SmallHead.from_checkpoint(folder, **OPTIONS).weight.detach(), HEAD)
+    assert_same_bits(SmallEmbedding.from_checkpoint(str(folder), **OPTIONS).weight.detach(), ROWS)
+
+
+def test_a_single_file_is_read_by_name_or_by_its_folder(tmp_path):
+    save_file({"lm_head.weight": HEAD}, tmp_path / "model.safetensors")
+    for path in (tmp_path, tmp_path / "model.safetensors"):
+        head = SmallHead.from_checkpoint(path, **OPTIONS)
+        assert_same_bits(head.weight.detach(), HEAD)
+    hidden, targets = torch.randn(3, 16, generator=GENERATOR).bfloat16(), torch.tensor([0, 69, 3])
+    assert_same_bits(head.logp(hidden, targets), sb.linear_logp(hidden, HEAD, targets))
+
+
+def test_what_is_not_there_is_named(folder, tmp_path_factory):
+    shard = folder / "model-00001-of-00002.safetensors"
+    with pytest.raises(KeyError, match=r"has no tensor 'lm_head.weight'; it has backbone.embeddings.weight"):
+        SmallHead.from_checkpoint(shard, **OPTIONS)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"backbone.embeddings.weight": shard.name}}))
+    with pytest.raises(KeyError, match=r"index.json: has no tensor 'lm_head.weight'; it has backbone"):
+        SmallHead.from_checkpoint(folder, **OPTIONS)
+    for nothing in (tmp_path_factory.mktemp("empty"), folder / "absent"):
+        with pytest.raises(
+            FileNotFoundError, match=r"^path: is '.*'; must be a safetensors file, or a folder"
+        ):
+            SmallHead.from_checkpoint(nothing, **OPTIONS)
+
+
+def test_tied_matrices_and_other_models_are_refused(folder):
+    with pytest.raises(ValueError, match=r"^weight: has shape \[70, 16\]; must be \[131072, 2688\]"):
+        LMHeadLogprob.from_checkpoint(folder, **OPTIONS)
+    (folder / "config.json").write_text(json.dumps({"tie_word_embeddings": True}))
+    with pytest.raises(ValueError, match=r"^path: '.*' is of a model that ties its embedding to its head"):
+        SmallHead.from_checkpoint(folder, **OPTIONS)
