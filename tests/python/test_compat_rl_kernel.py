@@ -6,12 +6,15 @@ import pytest
 import torch
 
 import samebits as sb
-from samebits.compat.rl_kernel import LogpOp
+from samebits.compat.rl_kernel import LogpOp, NemotronHLMHeadLogprobSM90Op
+from samebits.models._strict import Geometry
 from support import assert_same_bits
 
 LOGITS = torch.randn(3, 4, 33, generator=torch.Generator().manual_seed(0)).bfloat16()
 TOKEN_IDS = torch.tensor([[0, 32, 5, -100], [7, 33, 1, 2], [3, 4, 8, 31]])
 ROWS = torch.tensor([[0, 5], [11, 5]], dtype=torch.int32)  # row 5's id is out of the vocabulary; any shape
+HIDDEN = torch.randn(3, 4, 16, generator=torch.Generator().manual_seed(1)).bfloat16()
+WEIGHT = torch.randn(33, 16, generator=torch.Generator().manual_seed(2)).bfloat16()
 DENSE = sb.logp(LOGITS, TOKEN_IDS)
 SELECTED = sb.logp(LOGITS, TOKEN_IDS, rows=ROWS.flatten())
 DENSE64 = sb.logp(LOGITS, TOKEN_IDS, precision="fp64")
@@ -116,3 +119,37 @@ def test_names_work_without_an_instance_and_carry_gradients():
 def test_a_buffer_of_16_bits_is_refused_by_name():
     with pytest.raises(TypeError, match=r"out: is bfloat16; must be float32"):
         LogpOp.out(LOGITS, TOKEN_IDS, torch.zeros(3, 4, dtype=torch.bfloat16))
+
+
+class SmallHeadOp(NemotronHLMHeadLogprobSM90Op):
+    """The Nemotron name at sizes that a test can afford."""
+
+    geometry = Geometry(vocab=33, hidden=16)
+
+
+@pytest.mark.parametrize("name", ["__call__", "apply", "forward"])
+def test_the_nemotron_head_gives_the_bits_of_linear_logp(name):
+    weight = WEIGHT.clone().requires_grad_()
+    values = getattr(SmallHeadOp(device_contract="twin"), name)(HIDDEN, weight, TOKEN_IDS)
+    expected = sb.linear_logp(HIDDEN, weight, TOKEN_IDS)
+    assert_same_bits(values.detach(), expected.detach())
+    assert_same_bits(*(torch.autograd.grad(v.sum(), weight)[0] for v in (values, expected)))
+
+
+def test_the_nemotron_head_has_the_gates_of_the_model():
+    with pytest.raises(RuntimeError, match=r"^device_contract: is 'proven', and weight is on cpu"):
+        SmallHeadOp()(HIDDEN, WEIGHT, TOKEN_IDS)
+    with pytest.raises(ValueError, match=r"^weight: has shape \[33, 16\]; must be \[131072, 2688\]"):
+        NemotronHLMHeadLogprobSM90Op(device_contract="twin")(HIDDEN, WEIGHT, TOKEN_IDS)
+    with pytest.raises(ValueError, match=r"^device_contract: is 'any'; may be 'proven' or 'twin'"):
+        SmallHeadOp(device_contract="any")
+    op = SmallHeadOp(device_contract="twin")
+    for options, message in (
+        ({"bias": torch.zeros(33)}, r"^bias: is given; must be None"),
+        ({"tp_group": object()}, r"^tp_group: a part of the vocabulary is asked for"),
+        ({"vocab_start_index": 11}, r"^tp_group: a part of the vocabulary is asked for"),
+        ({"global_vocab_size": 66}, r"global_vocab_size None or 33$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            op(HIDDEN, WEIGHT, TOKEN_IDS, **options)
+    assert_same_bits(op(HIDDEN, WEIGHT, TOKEN_IDS, global_vocab_size=33), op(HIDDEN, WEIGHT, TOKEN_IDS))

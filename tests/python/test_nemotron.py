@@ -2,6 +2,9 @@
 
 import copy
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -259,3 +262,13 @@ def test_the_real_sizes_run_on_a_cpu():
     # with half an ulp (5e-7) each, and sums of exponentials with a relative error of 4e-7.
     part = sb.linear_logp(hidden, weight[:1024], targets % 1024).double() - torch.tensor(128.0).double().log()
     torch.testing.assert_close(values.double(), part, rtol=0, atol=2e-6)
+
+
+def test_the_example_finds_rollout_and_training_equal():
+    example = Path(__file__).parents[2] / "examples/nemotron_head.py"
+    environment = {"PYTHONPATH": str(Path(sb.__file__).parents[1]), "PATH": ""}
+    run = subprocess.run(
+        [sys.executable, example], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "bits differ between rollout and training: 0 of 8" in run.stdout, run.stdout
+    assert "policy ratios: 1.00000000 to 1.00000000" in run.stdout

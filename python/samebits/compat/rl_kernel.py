@@ -1,5 +1,5 @@
-"""The names of RL-Kernel's selected-token log-prob operators (``NativeLogpOp``, ``FusedLogpGenericOp``,
-``DeterministicLogpCUDAOp``), as calls of ``samebits.logp``.
+"""The names of RL-Kernel's operators, as calls of samebits: selected-token log-probs of logits
+(``NativeLogpOp``, ``FusedLogpGenericOp``, ``DeterministicLogpCUDAOp``) and of hidden states, and embeddings.
 
     from samebits.compat.rl_kernel import LogpOp
     logp_op = LogpOp()                      # was: kernel_registry.get_op("logp")
@@ -15,8 +15,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+import samebits
+
 from .._logp import LogpLse
 from .._logp import logp as _logp
+from ..models import _strict
+from ..models.nemotron_h import GEOMETRY
 
 
 def _precision(output: Tensor) -> Literal["fp64"] | None:
@@ -115,3 +119,90 @@ class LogpOp:
     online_indexed_fp64 = indexed_fp64
     online_with_lse = apply_with_lse
     online_indexed_with_lse = indexed_with_lse
+
+
+class NemotronHLMHeadLogprobSM90Op:
+    """Log-probs under the LM head of Nemotron-3-Nano-30B-A3B: ``op(hidden, lm_head_weight, target_ids)``.
+
+    The gates are those of ``samebits.models.nemotron_h.LMHeadLogprob``, which new code should use: the weight
+    is ``[131072, 2688]`` bfloat16, contract ``tc16.v1+row.v1``, on a GPU that has proven it.
+
+    Args:
+        device_contract: ``"proven"``, or ``"twin"`` for a CPU, as in ``LMHeadLogprob``.
+
+    Raises:
+        ValueError: another ``device_contract``.
+    """
+
+    op_class = "logprob"
+    is_batch_invariant = True
+    geometry = GEOMETRY
+
+    def __init__(self, *, device_contract: Literal["proven", "twin"] = "proven"):
+        """See the class."""
+        self.device_contract = _strict.check_device_contract(device_contract)
+
+    def __call__(
+        self,
+        hidden: Tensor,
+        lm_head_weight: Tensor,
+        target_ids: Tensor,
+        bias: None = None,
+        *,
+        tp_group: None = None,
+        vocab_start_index: int = 0,
+        global_vocab_size: int | None = None,
+    ) -> Tensor:
+        """Log-probs ``[...]`` float32, differentiable in ``hidden`` and ``lm_head_weight``.
+
+        Args:
+            hidden: ``[..., 2688]`` bfloat16.
+            lm_head_weight: ``[131072, 2688]`` bfloat16.
+            target_ids: ``[...]`` int32 or int64; an id outside the vocabulary gives 0.0 and no gradient.
+            bias: None; the model has none.
+            tp_group, vocab_start_index, global_vocab_size: None, 0 and None or 131072; one device has it all.
+
+        Raises:
+            RuntimeError: the device cannot run the contract; the message has the reason.
+            ValueError, TypeError: another geometry, or an argument that is not allowed.
+        """
+        self.geometry.check(lm_head_weight)
+        if bias is not None:
+            raise ValueError("bias: is given; must be None, for the model has none")
+        if (
+            tp_group is not None
+            or vocab_start_index != 0
+            or global_vocab_size not in (None, self.geometry.vocab)
+        ):
+            raise ValueError(
+                "tp_group: a part of the vocabulary is asked for; must be None, with vocab_start_index 0 "
+                f"and global_vocab_size None or {self.geometry.vocab}"
+            )
+        _strict.require_device(lm_head_weight.device, self.device_contract)
+        return samebits.linear_logp(hidden, lm_head_weight, target_ids, contract="tc16")
+
+    apply = forward = __call__
+
+
+class SM90EmbeddingOp:
+    """Embedding rows with a deterministic gradient: ``op(token_ids, weight)``, as ``samebits.embedding``.
+
+    Runs on CPUs too, with the same bits.
+    """
+
+    op_class = "elementwise"
+    is_batch_invariant = True
+
+    def __call__(self, token_ids: Tensor, weight: Tensor) -> Tensor:
+        """Rows of ``weight`` ``[V, H]``, in its dtype: ``[..., H]`` for ids ``[...]`` int32 or int64.
+
+        An id outside ``[0, V)`` gives a row of NaN and no gradient. Raises as ``samebits.embedding``.
+        """
+        return samebits.embedding(token_ids, weight)
+
+    @staticmethod
+    def forward_fp32(token_ids: Tensor, weight: Tensor) -> Tensor:
+        """The same rows in float32; an upstream is rounded to the dtype of the weight before it is summed."""
+        return samebits.embedding(token_ids, weight).float()
+
+    apply = forward = __call__
