@@ -12,7 +12,7 @@ import torch
 import samebits as sb
 from samebits.models.nemotron_h import GEOMETRY, LMHeadLogprob
 
-TOKENS = 8
+TOKENS = 4
 
 started = time.perf_counter()
 if len(sys.argv) == 3:

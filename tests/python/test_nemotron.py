@@ -270,5 +270,5 @@ def test_the_example_finds_rollout_and_training_equal():
     run = subprocess.run(
         [sys.executable, example], env=environment, capture_output=True, text=True, check=True
     )
-    assert "bits differ between rollout and training: 0 of 8" in run.stdout, run.stdout
+    assert "bits differ between rollout and training: 0 of 4" in run.stdout, run.stdout
     assert "policy ratios: 1.00000000 to 1.00000000" in run.stdout
