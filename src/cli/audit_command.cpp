@@ -1,78 +1,41 @@
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/app.h"
-#include "cli/bits.h"
+#include "cli/audit_report.h"
+#include "cli/audit_state.h"
 #include "cli/cli_error.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
+#include "cli/head_options.h"
 #include "cli/record.h"
 #include "cli/tensor_file.h"
-#include "cli/twin.h"
 
 namespace samebits::cli {
 namespace {
 
 constexpr const char* kExamples = R"(
-Recomputes every recorded value from the logits, with the meaning recorded in the file, and compares raw bits. LOGITS may
-be the file that `samebits logp` read, or any file that holds the same logits. The record may come from any machine.
-Exit status: 0 all bits the same, 1 some differ (or the logits are not the recorded ones), 2 the audit could not be done.
+Recomputes every recorded value from the inputs, with the meaning recorded in the file, and compares raw bits. INPUT may
+be the file that `samebits logp` read, or any file that holds the same logits or, with --weight, the same hidden states.
+The record may come from any machine.
+Exit status: 0 all bits the same, 1 some differ (or an input is not the recorded one), 2 the audit could not be done.
+After some seconds the state of the audit is kept beside the record; when it was stopped, the same command goes on.
 
 Examples:
   samebits audit rollout.safetensors rollout.logp.safetensors
   samebits audit logits.npy logp.safetensors --twin
+  samebits audit hidden.safetensors logp.safetensors --weight checkpoint
+  samebits audit hidden.safetensors logp.safetensors --weight model.safetensors::model.embed_tokens.weight
 )";
 
 struct AuditArguments {
-  std::string record, logits_path, logits_name = "logits";
+  std::string input_path, record, state;
+  HeadOptions head;
   bool twin = false, json = false;
   RunOptions run;
 };
-
-// What came out of comparing one recorded tensor.
-struct Comparison {
-  const char* name;
-  const FileTensor* recorded = nullptr;  // null when the record does not hold it
-  std::int64_t differing = 0;
-  std::int64_t first_row = -1;
-  std::string recorded_value, recomputed_value, distance;
-
-  void add(std::int64_t first, std::span<const std::byte> computed) {
-    if (recorded == nullptr) return;
-    const std::size_t size = static_cast<std::size_t>(element_bits(recorded->type)) / 8;
-    const auto expected = recorded->data.subspan(static_cast<std::size_t>(first) * size, computed.size());
-    const auto at = first_difference(expected, computed, size);
-    if (!at) return;
-    differing += count_differences(expected, computed, size);
-    if (first_row >= 0) return;
-    first_row = first + *at;
-    const auto a = expected.subspan(static_cast<std::size_t>(*at) * size, size);
-    const auto b = computed.subspan(static_cast<std::size_t>(*at) * size, size);
-    recorded_value = value_text(a);
-    recomputed_value = value_text(b);
-    distance = ulp_text(a, b);
-  }
-};
-
-// Position of a flat row in the leading shape.
-std::vector<std::int64_t> position_of(std::int64_t row, const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> position(shape.size());
-  for (std::size_t i = shape.size(); i-- > 0; row /= shape[i]) position[i] = row % shape[i];
-  return position;
-}
-
-const FileTensor* recorded_tensor(const TensorFile& record, const char* name, const LogpJob& job) {
-  if (!record.has(name)) return nullptr;
-  const FileTensor& tensor = record.tensor(name, name);
-  if (tensor.type != job.result_type() || tensor.shape != job.leading_shape()) {
-    throw CliError(shown(record.path()) + ": " + name + " is " + std::string(element_type_name(tensor.type)) +
-                   " " + shape_text(tensor.shape) + "; these logits give " +
-                   std::string(element_type_name(job.result_type())) + " " + shape_text(job.leading_shape()));
-  }
-  return &tensor;
-}
 
 const std::string& metadata_entry(const TensorFile& record, const char* key) {
   const auto found = record.metadata().find(key);
@@ -80,70 +43,131 @@ const std::string& metadata_entry(const TensorFile& record, const char* key) {
   throw CliError(shown(record.path()) + ": has no metadata entry " + shown(key) + "; it is no recorded logp");
 }
 
-void report(const std::vector<Comparison>& comparisons, const LogpJob& job, const std::string& judge,
-            const std::optional<std::string>& digest) {
-  std::string names;
-  bool same = true;
-  for (const Comparison& comparison : comparisons) {
-    if (comparison.recorded == nullptr) continue;
-    names += (names.empty() ? "" : ", ") + std::string(comparison.name);
-    if (comparison.differing == 0) continue;
-    same = false;
-    const auto position = position_of(comparison.first_row, job.leading_shape());
-    const std::string token = position.empty() ? "" : ", token " + std::to_string(position.back());
-    std::printf(
-        "%s differs in %lld of %lld rows; first at row %lld (position %s%s): recorded %s, recomputed %s, "
-        "%s\n",
-        comparison.name, static_cast<long long>(comparison.differing), static_cast<long long>(job.rows()),
-        static_cast<long long>(comparison.first_row), shape_text(position).c_str(), token.c_str(),
-        comparison.recorded_value.c_str(), comparison.recomputed_value.c_str(), comparison.distance.c_str());
+RecordedMeaning meaning_of(const TensorFile& record, bool with_head) {
+  if (record.is_npy())
+    throw CliError(shown(record.path()) + ": is an npy file; a record is a safetensors file");
+  RecordedMeaning meaning = meaning_from_provenance(metadata_entry(record, record_key::kProvenance),
+                                                    shown(record.path()) + ", " + record_key::kProvenance);
+  if (meaning.head != with_head) {
+    throw CliError(
+        with_head ? "--weight: was given; " + shown(record.path()) + " is a record of logp, made of logits"
+                  : "--weight: is missing; " + shown(record.path()) + " is a record of linear_logp");
   }
-  const bool other_logits = digest && *digest != job.digest_hex();
-  if (other_logits) {
-    std::printf("the logits are not the recorded ones: digest %s, recorded %s\n", job.digest_hex().c_str(),
-                shown(*digest).c_str());
-  }
-  if (same) {
-    std::printf("same bits: %s of %lld rows, %s, recomputed by %s%s\n", names.c_str(),
-                static_cast<long long>(job.rows()), job.plan().contract.c_str(), judge.c_str(),
-                digest && !other_logits ? ", logits as recorded" : "");
-  }
+  return meaning;
 }
 
-std::string report_json(const std::vector<Comparison>& comparisons, const LogpJob& job,
-                        const std::string& judge, const std::optional<std::string>& digest) {
-  nlohmann::ordered_json json;
-  json["contract"] = job.plan().contract;
-  json["judge"] = judge;
-  json["rows"] = job.rows();
-  json["logits_as_recorded"] =
-      digest ? nlohmann::ordered_json(*digest == job.digest_hex()) : nlohmann::ordered_json();
-  for (const Comparison& comparison : comparisons) {
-    if (comparison.recorded == nullptr) continue;
-    auto& entry = json["tensors"][comparison.name];
-    entry["differing_rows"] = comparison.differing;
-    if (comparison.differing == 0) continue;
-    entry["first_row"] = comparison.first_row;
-    entry["first_position"] = position_of(comparison.first_row, job.leading_shape());
-    entry["recorded"] = comparison.recorded_value;
-    entry["recomputed"] = comparison.recomputed_value;
-    entry["distance"] = comparison.distance;
+// The recorded tensors, each of the type and shape that the inputs give.
+std::vector<Comparison> comparisons_of(const TensorFile& record, const LogpJob& job) {
+  std::vector<Comparison> comparisons;
+  for (const char* name : {record_tensor::kLogp, record_tensor::kLse, record_tensor::kEntropy}) {
+    if (name != record_tensor::kLogp && !record.has(name)) continue;
+    const FileTensor& tensor = record.tensor(name, "the recorded log-probabilities");
+    if (tensor.type != job.result_type() || tensor.shape != job.leading_shape()) {
+      throw CliError(
+          shown(record.path()) + ": " + name + " is " + std::string(element_type_name(tensor.type)) + " " +
+          shape_text(tensor.shape) + "; these " + job.source_name() + " give " +
+          std::string(element_type_name(job.result_type())) + " " + shape_text(job.leading_shape()));
+    }
+    comparisons.push_back({name, &tensor});
   }
-  return json.dump(2);
+  return comparisons;
 }
+
+// Whatever decides what an audit finds.
+nlohmann::ordered_json identity_of(const TensorFile& record, const LogpJob& job, const std::string& judge) {
+  nlohmann::ordered_json identity;
+  identity["version"] = version();
+  identity["judge"] = judge;
+  identity["record"] = file_identity(record.file());
+  identity[job.source_name()] = file_identity(*job.inputs().file);
+  identity["tensor"] = job.inputs().source.name;
+  if (const Head* head = job.inputs().head) {
+    for (std::size_t i = 0; i < head->parts().size(); ++i) {
+      const std::string key = "weight" + (i == 0 ? "" : " " + std::to_string(i + 1));
+      identity[key] = file_identity(head->parts()[i].file->file());
+      identity[key + " tensor"] = head->parts()[i].tensor.name;
+    }
+    if (const LocatedTensor* bias = head->bias_source()) {
+      identity["bias"] = file_identity(bias->file->file());
+      identity["bias tensor"] = bias->tensor.name;
+    }
+  }
+  return identity;
+}
+
+// An audit in progress: what was found so far, and where that is kept.
+class Audit {
+ public:
+  Audit(const LogpJob& job, AuditFindings& findings, AuditState& state)
+      : job_(job), findings_(findings), state_(state) {}
+
+  /// Goes on where an earlier audit stopped, if one did.
+  LogpJob::Start start() {
+    const auto progress = state_.load();
+    if (!progress) return {};
+    LogpJob::Start start;
+    std::string digest;
+    bool complete = progress->contains("next_row") && progress->at("next_row").is_number_unsigned() &&
+                    progress->contains("digest") && progress->at("digest").is_string();
+    if (complete) {
+      start.row = progress->at("next_row").get<std::int64_t>();
+      digest = progress->at("digest").get<std::string>();
+      complete = start.row >= 0 && start.row <= job_.rows() && digest.size() == 16 &&
+                 digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+    }
+    for (Comparison& comparison : findings_.comparisons) {
+      complete = complete && progress->contains(comparison.name) &&
+                 comparison.restore(progress->at(comparison.name));
+    }
+    if (!complete) throw CliError(shown(state_.path()) + ": is not a whole state; delete it to begin again");
+    start.digest = std::stoull(digest, nullptr, 16);
+    findings_.first_row = start.row;
+    return start;
+  }
+
+  void add(const ChunkResult& chunk) {
+    for (Comparison& comparison : findings_.comparisons) {
+      comparison.add(chunk.first_row, comparison.name == record_tensor::kLogp  ? chunk.logp
+                                      : comparison.name == record_tensor::kLse ? chunk.lse
+                                                                               : chunk.entropy);
+    }
+    const std::int64_t next = chunk.first_row + chunk.rows;
+    if (next < job_.rows()) state_.save_at_times(progress(next), words(next));
+  }
+
+  void save(std::int64_t next_row) { state_.save(progress(next_row), words(next_row)); }
+
+ private:
+  nlohmann::ordered_json progress(std::int64_t next_row) const {
+    nlohmann::ordered_json json;
+    json["next_row"] = next_row;
+    json["digest"] = digest_text(job_.digest());
+    for (const Comparison& comparison : findings_.comparisons)
+      json[comparison.name] = comparison.json(job_.leading_shape());
+    return json;
+  }
+  std::string words(std::int64_t next_row) const {
+    return "\nsamebits: stopped; the same command goes on from row " + std::to_string(next_row) + " of " +
+           std::to_string(job_.rows()) + " (kept in " + shown(state_.path()) + ")";
+  }
+
+  const LogpJob& job_;
+  AuditFindings& findings_;
+  AuditState& state_;
+};
 
 int run_audit(const AuditArguments& arguments) {
   const TensorFile record(arguments.record);
-  if (record.is_npy())
-    throw CliError(shown(record.path()) + ": is an npy file; a record is a safetensors file");
-  const RecordedMeaning meaning = meaning_from_provenance(
-      metadata_entry(record, record_key::kProvenance), shown(record.path()) + ", " + record_key::kProvenance);
-  const TensorFile logits(arguments.logits_path);
+  const RecordedMeaning meaning = meaning_of(record, !arguments.head.weights.empty());
+  const TensorFile input(arguments.input_path);
+  const std::unique_ptr<Head> head = arguments.head.open();
 
   LogpInputs inputs;
-  inputs.file = &logits.file();
-  inputs.logits = logits.tensor(arguments.logits_name, "--logits");
+  inputs.file = &input.file();
+  inputs.source = input.tensor(arguments.head.source_name(), arguments.head.source_option());
   inputs.targets = record.tensor(record_tensor::kTargets, "the targets of the record");
+  inputs.contract = meaning.product();
+  set_head(inputs, head.get(), arguments.twin);
   if (meaning.row_temperature) {
     inputs.row_temperature = record.tensor(record_tensor::kRowTemperature, "the recorded temperatures");
   }
@@ -151,33 +175,38 @@ int run_audit(const AuditArguments& arguments) {
   const Wanted wanted{record.has(record_tensor::kLse), record.has(record_tensor::kEntropy)};
   LogpJob job(inputs, meaning.settings, wanted, arguments.run.backend);
   if (job.plan().contract != meaning.contract) {
-    throw CliError(shown(record.path()) + ": was recorded under " + shown(meaning.contract) +
-                   "; these logits are computed under " + job.plan().contract);
+    throw CliError(shown(record.path()) + ": was recorded under " + shown(meaning.contract) + "; these " +
+                   job.source_name() + " are computed under " + job.plan().contract);
   }
-  const std::optional<std::string> digest = recorded_digest(record.metadata(), job);
 
-  std::vector<Comparison> comparisons;
-  for (const char* name : {record_tensor::kLogp, record_tensor::kLse, record_tensor::kEntropy}) {
-    comparisons.push_back({name, recorded_tensor(record, name, job), 0, -1, {}, {}, {}});
+  AuditFindings findings;
+  findings.comparisons = comparisons_of(record, job);
+  findings.inputs = recorded_inputs(record.metadata(), job);
+  findings.judge = arguments.twin ? "the scalar twin" : job.plan().backend;
+  const bool asked_for = !arguments.state.empty();
+  AuditState state(asked_for ? arguments.state : arguments.record + ".audit", asked_for,
+                   identity_of(record, job, findings.judge));
+  Audit audit(job, findings, state);
+  const LogpJob::Start start = audit.start();
+  if (asked_for && start.row == 0) audit.save(0);  // rather now than after an hour: can it be written?
+
+  const auto begin = std::chrono::steady_clock::now();
+  job.run(
+      job_forward(job, arguments.run, arguments.twin), arguments.run.progress(), "audit",
+      [&](const ChunkResult& chunk) { audit.add(chunk); }, start);
+  findings.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  findings.computed = job.live_rows(start.row);
+  for (RecordedInput& rows : findings.inputs) {
+    if (rows.name == job.source_name()) rows.found = digest_text(job.digest());
   }
-  if (comparisons[0].recorded == nullptr)
-    record.tensor(record_tensor::kLogp, "the recorded log-probabilities");
-
-  const std::string judge = arguments.twin ? "the scalar twin" : job.plan().backend;
-  job.run(arguments.twin ? ForwardFunction(twin_forward) : library_forward(arguments.run),
-          arguments.run.progress(), "audit", [&](const ChunkResult& chunk) {
-            comparisons[0].add(chunk.first_row, chunk.logp);
-            comparisons[1].add(chunk.first_row, chunk.lse);
-            comparisons[2].add(chunk.first_row, chunk.entropy);
-          });
   if (arguments.json) {
-    std::printf("%s\n", report_json(comparisons, job, judge, digest).c_str());
+    std::printf("%s\n", findings_json(findings, job).c_str());
   } else if (!arguments.run.quiet) {
-    report(comparisons, job, judge, digest);
+    print_findings(findings, job);
   }
-  bool same = !digest || *digest == job.digest_hex();
-  for (const Comparison& comparison : comparisons) same = same && comparison.differing == 0;
-  return same ? kSame : kDiffers;
+  std::fflush(stdout);
+  state.remove();
+  return findings.all_same() ? kSame : kDiffers;
 }
 
 }  // namespace
@@ -187,11 +216,17 @@ void add_audit(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("audit", "recompute recorded log-probabilities and compare their bits");
   command->footer(kExamples);
-  command->add_option("LOGITS", arguments->logits_path, "safetensors or npy file with the logits")
+  command
+      ->add_option("INPUT", arguments->input_path,
+                   "safetensors or npy file with the logits, or with --weight the hidden states")
       ->required();
-  command->add_option("RECORD", arguments->record, "safetensors file that samebits logp wrote")->required();
-  command->add_option("--logits", arguments->logits_name, "name of the logits tensor")->capture_default_str();
+  command->add_option("RECORD", arguments->record, "safetensors file that samebits logp or a trainer wrote")
+      ->required();
+  arguments->head.add_to(*command);
   command->add_flag("--twin", arguments->twin, "recompute with the scalar twin instead of a backend (slow)");
+  command->add_option(
+      "--state", arguments->state,
+      "file that keeps how far the audit has come, and from which it goes on (default: RECORD.audit)");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   arguments->run.add_to(*command);
   command->callback([arguments, &status] { status = run_audit(*arguments); });

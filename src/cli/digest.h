@@ -1,13 +1,16 @@
-// A 64-bit digest of the logits, so that an audit can tell "other logits" from "other arithmetic".
+// A 64-bit digest of an input, so that an audit can tell "other logits" from "other arithmetic".
 // It guards against mistakes, not against forgery.
 #pragma once
 
 #include <array>
 #include <bit>
+#include <cinttypes>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <span>
+#include <string>
 
 namespace samebits::cli {
 
@@ -38,11 +41,22 @@ inline std::uint64_t row_digest(std::span<const std::byte> bytes) {
 /// Digests of rows, chained in row order: how the rows were grouped into calls does not matter.
 class Digest {
  public:
+  Digest() = default;
+  /// Goes on from the value() of another.
+  explicit Digest(std::uint64_t value) : state_(value) {}
+
   void add(std::uint64_t row) { state_ = (std::rotl(state_, 23) ^ row) * 0xd6e8feb86659fd93u; }
   std::uint64_t value() const { return state_; }
 
  private:
   std::uint64_t state_ = 0x243f6a8885a308d3u;
 };
+
+/// 16 hexadecimal digits.
+inline std::string digest_text(std::uint64_t digest) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, digest);
+  return text;
+}
 
 }  // namespace samebits::cli

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
@@ -18,12 +19,24 @@ std::array<char, PATH_MAX> temporary_path;
 std::atomic<bool> has_temporary{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
+// Two buffers, so that a handler never reads the one being written.
+std::array<std::array<char, 1002>, 2> parting_words;
+std::atomic<const char*> parting{nullptr};
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+void say_parting_words() {
+  const char* line = parting.load(std::memory_order_acquire);
+  if (line == nullptr) return;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, std::strlen(line));
+}
+
 void remove_temporary() {
   if (has_temporary.load(std::memory_order_acquire)) ::unlink(temporary_path.data());
 }
 
 void on_termination(int signal) {
   remove_temporary();
+  say_parting_words();
   ::signal(signal, SIG_DFL);
   ::raise(signal);  // delivered when the handler returns: the status says which signal it was
 }
@@ -66,6 +79,15 @@ void set_temporary_file(const std::string& path) {
   if (path.size() >= temporary_path.size()) throw CliError(shown(path) + ": the path is too long");
   std::memcpy(temporary_path.data(), path.c_str(), path.size() + 1);
   has_temporary.store(true, std::memory_order_release);
+}
+
+void set_parting_words(const std::string& line) {
+  auto& buffer = parting_words[parting.load() == parting_words[0].data() ? 1 : 0];
+  const std::size_t length = std::min(line.size(), buffer.size() - 2);
+  std::memcpy(buffer.data(), line.data(), length);
+  buffer[length] = '\n';
+  buffer[length + 1] = '\0';
+  parting.store(line.empty() ? nullptr : buffer.data(), std::memory_order_release);
 }
 
 }  // namespace samebits::cli

@@ -12,4 +12,8 @@ void install_signal_handlers();
 /// The file to remove when a signal comes, from now on. An empty path means none.
 void set_temporary_file(const std::string& path);
 
+/// What a caught SIGINT, SIGTERM or SIGHUP writes to stderr before the process ends, from now on: one line, at most 1000
+/// bytes of it. Empty: nothing.
+void set_parting_words(const std::string& line);
+
 }  // namespace samebits::cli

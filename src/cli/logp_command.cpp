@@ -8,9 +8,10 @@
 #include "cli/cli_error.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
+#include "cli/head_options.h"
 #include "cli/record.h"
 #include "cli/safetensors_writer.h"
-#include "cli/tensor_file.h"
+#include "cli/tensor_location.h"
 
 namespace samebits::cli {
 namespace {
@@ -18,37 +19,33 @@ namespace {
 constexpr const char* kExamples = R"(
 Inputs are safetensors or npy files, told apart by their content. The output holds logp (and lse, entropy), a copy of
 the targets and, in its metadata, the contract id and the provenance: `samebits audit` needs nothing else
-but the logits. Invalid ids give logp 0 and lse -inf unless --on-invalid says otherwise.
+but the inputs. Invalid ids give logp 0 and lse -inf unless --on-invalid says otherwise.
+With --weight the input holds hidden states, and the logits are those of the LM head: a file, a folder of a checkpoint
+or its index, and ::NAME where the tensor is not called lm_head.weight.
 
 Examples:
   samebits logp rollout.safetensors -o rollout.logp.safetensors
   samebits logp logits.npy targets.npy --temperature 0.7 --ignore-index -100 -o logp.safetensors
+  samebits logp hidden.safetensors --weight checkpoint -o logp.safetensors
   samebits logp step.safetensors --logits policy_logits --targets tokens --entropy -o out.safetensors --force
 )";
 
 struct LogpArguments {
-  std::string logits_path, targets_path, output;
-  std::string logits_name = "logits", targets_name = "targets", row_temperature, rows;
-  std::string on_invalid = "zero", precision = "from_logits";
+  std::string input_path, targets_path, output;
+  std::string targets_name = "targets", row_temperature, rows;
+  HeadOptions head;
+  std::string contract = "auto", on_invalid = "zero", precision = "from_logits";
   LogpSettings settings;
   Wanted wanted;
   bool force = false;
   RunOptions run;
 };
 
-// A further input: the tensor of that name beside the logits, or an npy file of its own.
-struct ExtraInput {
-  std::unique_ptr<TensorFile> file;
-  FileTensor tensor;
-};
-
-ExtraInput extra_input(const TensorFile& main, const std::string& value, const std::string& role) {
-  if (value.ends_with(".npy")) {
-    auto file = std::make_unique<TensorFile>(value);
-    FileTensor tensor = file->tensor({}, role);
-    return {std::move(file), std::move(tensor)};
-  }
-  if (main.is_npy()) throw CliError(role + ": was " + shown(value) + "; beside npy logits it is an npy file");
+// A further input: the tensor of that name beside the main one, or an npy file of its own.
+LocatedTensor extra_input(const TensorFile& main, const std::string& value, const std::string& role) {
+  if (value.ends_with(".npy")) return locate_tensor(value, "unnamed", role);
+  if (main.is_npy())
+    throw CliError(role + ": was " + shown(value) + "; beside an npy input it is an npy file");
   return {nullptr, main.tensor(value, role)};
 }
 
@@ -79,19 +76,22 @@ void run_logp(LogpArguments& arguments) {
   settings.on_invalid = on_invalid_from_name(arguments.on_invalid);
   settings.precision = precision_from_name(arguments.precision);
 
-  const TensorFile main(arguments.logits_path);
+  const TensorFile main(arguments.input_path);
   if (arguments.targets_path.empty() && main.is_npy()) {
-    throw CliError("TARGETS: is missing; npy logits need a second file with the targets");
+    throw CliError("TARGETS: is missing; an npy input needs a second file with the targets");
   }
   const auto second =
       arguments.targets_path.empty() ? nullptr : std::make_unique<TensorFile>(arguments.targets_path);
   const TensorFile& targets_file = second ? *second : main;
+  const std::unique_ptr<Head> head = arguments.head.open();
 
   LogpInputs inputs;
   inputs.file = &main.file();
-  inputs.logits = main.tensor(arguments.logits_name, "--logits");
+  inputs.source = main.tensor(arguments.head.source_name(), arguments.head.source_option());
   inputs.targets = targets_file.tensor(arguments.targets_name, "--targets");
-  ExtraInput temperature, rows;
+  inputs.contract = arguments.contract;
+  set_head(inputs, head.get(), false);
+  LocatedTensor temperature, rows;
   if (!arguments.row_temperature.empty()) {
     temperature = extra_input(main, arguments.row_temperature, "--row-temperature");
     inputs.row_temperature = temperature.tensor;
@@ -100,29 +100,34 @@ void run_logp(LogpArguments& arguments) {
     rows = extra_input(main, arguments.rows, "--rows");
     inputs.rows = rows.tensor;
   }
-  for (const TensorFile* file : {&main, static_cast<const TensorFile*>(second.get()),
-                                 static_cast<const TensorFile*>(temperature.file.get()),
-                                 static_cast<const TensorFile*>(rows.file.get())}) {
-    require_not_an_input(arguments.output, file);
+  std::vector<const TensorFile*> files = {&main, second.get(), temperature.file.get(), rows.file.get()};
+  if (head) {
+    for (const LocatedTensor& part : head->parts()) files.push_back(part.file.get());
+    if (head->bias_source() != nullptr) files.push_back(head->bias_source()->file.get());
   }
+  for (const TensorFile* file : files) require_not_an_input(arguments.output, file);
 
   LogpJob job(inputs, settings, arguments.wanted, arguments.run.backend);
   const std::vector<OutputTensor> tensors = output_tensors(job);
-  SafetensorsWriter writer(arguments.output, arguments.force, tensors, record_metadata(job));
+  auto metadata = record_metadata(job);
+  SafetensorsWriter writer(arguments.output, arguments.force, tensors, metadata);
   std::size_t next = 1 + job.wants_lse() + job.wants_entropy();
   writer.write(next++, 0, inputs.targets.data);
   if (inputs.row_temperature) writer.write(next++, 0, inputs.row_temperature->data);
   if (inputs.rows) writer.write(next++, 0, inputs.rows->data);
 
   const auto element_bytes = static_cast<std::uint64_t>(element_bits(job.result_type())) / 8;
-  job.run(library_forward(arguments.run), arguments.run.progress(), "logp", [&](const ChunkResult& chunk) {
+  const auto write = [&](const ChunkResult& chunk) {
     const std::uint64_t offset = static_cast<std::uint64_t>(chunk.first_row) * element_bytes;
     std::size_t tensor = 0;
     writer.write(tensor++, offset, chunk.logp);
     if (job.wants_lse()) writer.write(tensor++, offset, chunk.lse);
     if (job.wants_entropy()) writer.write(tensor++, offset, chunk.entropy);
-  });
-  writer.commit(record_metadata(job));
+  };
+  job.run(job_forward(job, arguments.run, false), arguments.run.progress(), "logp", write, {});
+  const auto [key, value] = rows_entry(job);
+  metadata[key] = value;
+  writer.commit(metadata);
 
   if (arguments.run.quiet) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -134,18 +139,22 @@ void run_logp(LogpArguments& arguments) {
 
 void add_logp(CLI::App& app, int& status) {
   auto arguments = std::make_shared<LogpArguments>();
-  CLI::App* command =
-      app.add_subcommand("logp", "log-probabilities of selected tokens, from a file of logits");
+  CLI::App* command = app.add_subcommand(
+      "logp", "log-probabilities of selected tokens, from a file of logits or of hidden states");
   command->footer(kExamples);
   command
-      ->add_option("LOGITS", arguments->logits_path,
-                   "file with the logits [..., vocabulary] (and the targets)")
+      ->add_option(
+          "INPUT", arguments->input_path,
+          "file with the logits [..., vocabulary] or hidden states [..., hidden size] (and the targets)")
       ->required();
   command->add_option("TARGETS", arguments->targets_path,
-                      "file with the targets [...], when they are not with the logits");
+                      "file with the targets [...], when they are not in INPUT");
   command->add_option("-o,--out,--output", arguments->output, "safetensors file to write")->required();
   command->add_flag("--force", arguments->force, "replace the output file if it exists");
-  command->add_option("--logits", arguments->logits_name, "name of the logits tensor")->capture_default_str();
+  CLI::Option* weight = arguments->head.add_to(*command);
+  command->add_option("--contract", arguments->contract, "of the product with the head: auto, tc16 or fma")
+      ->capture_default_str()
+      ->needs(weight);
   command->add_option("--targets", arguments->targets_name, "name of the targets tensor")
       ->capture_default_str();
   auto* scalar = command

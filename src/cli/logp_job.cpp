@@ -1,78 +1,74 @@
 #include "cli/logp_job.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
-#include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include <samebits/error.h>
 
 #include "cli/cli_error.h"
-#include "cli/digest.h"
 #include "cli/tensor_file.h"
 
 namespace samebits::cli {
 namespace {
 
-// Small enough to stay in cache for the digest that reads it again, large enough to feed every thread.
+// Of logits: small enough to stay in cache for the digest that reads it again, large enough to feed every thread.
 constexpr std::int64_t kChunkBytes = 32 << 20;
+
+// Of hidden states that take part: many enough that reading the weight once for all of them costs little, few enough
+// that progress is seen and little is lost when an audit is stopped.
+constexpr std::int64_t kHeadRows = 256;
 
 // An empty file can claim any width; this keeps the arithmetic of row sizes far from overflow.
 constexpr std::int64_t kMaxColumns = std::int64_t{1} << 40;
 
-DType logits_dtype(const FileTensor& logits) {
-  switch (logits.type) {
-    case ElementType::kF16: return DType::kFloat16;
-    case ElementType::kBF16: return DType::kBFloat16;
-    case ElementType::kF32: return DType::kFloat32;
-    case ElementType::kF64: return DType::kFloat64;
-    default: break;
-  }
-  throw CliError("logits: have element type " + std::string(element_type_name(logits.type)) +
-                 "; they may be F32, BF16, F16 or F64");
-}
-
-void require_leading_shape(const FileTensor& tensor, const FileTensor& logits, const std::string& name) {
-  const std::span<const std::int64_t> leading(logits.shape.data(), logits.shape.size() - 1);
+void require_leading_shape(const FileTensor& tensor, const LogpInputs& inputs, const std::string& name) {
+  const FileTensor& source = inputs.source;
+  const std::span<const std::int64_t> leading(source.shape.data(), source.shape.size() - 1);
   if (std::ranges::equal(tensor.shape, leading)) return;
-  throw CliError(name + ": has shape " + shape_text(tensor.shape) + "; logits of shape " +
-                 shape_text(logits.shape) + " need " + shape_text(leading));
+  throw CliError(name + ": has shape " + shape_text(tensor.shape) + "; " +
+                 (inputs.head == nullptr ? "logits" : "hidden states") + " of shape " +
+                 shape_text(source.shape) + " need " + shape_text(leading));
 }
 
 }  // namespace
 
 struct LogpJob::Buffers {
-  std::vector<std::byte> logits;           // only when the file's data is not aligned to its elements
+  std::vector<std::byte> source;           // only when the file's data is not aligned to its elements
   std::vector<double> logp, lse, entropy;  // storage aligned for either result type
   std::vector<std::int64_t> selected;      // row numbers inside the chunk
 };
 
 LogpJob::LogpJob(LogpInputs inputs, const LogpSettings& settings, Wanted wanted, const std::string& backend)
     : inputs_(std::move(inputs)), options_(settings.options()), wanted_(wanted) {
-  const FileTensor& logits = inputs_.logits;
+  const FileTensor& source = inputs_.source;
+  const Head* head = inputs_.head;
   PlanRequest request;
-  request.dtype = logits_dtype(logits);
-  if (logits.shape.empty() || logits.shape.back() == 0) {
-    throw CliError("logits: have shape " + shape_text(logits.shape) +
-                   "; the last axis is the vocabulary, at least 1");
+  request.dtype = floating_dtype(source, source_name());
+  if (source.shape.empty() || source.shape.back() == 0) {
+    throw CliError(std::string(source_name()) + ": have shape " + shape_text(source.shape) +
+                   "; the last axis is the " + (head == nullptr ? "vocabulary" : "hidden size") +
+                   ", at least 1");
   }
-  columns_ = logits.shape.back();
-  if (columns_ > kMaxColumns)
-    throw CliError("logits: have a last axis of " + std::to_string(columns_) + ", too many");
-  rows_ = *element_count({logits.shape.data(), logits.shape.size() - 1});
-  if (settings.vocab_size && (*settings.vocab_size < 1 || *settings.vocab_size > columns_)) {
-    throw CliError("vocab_size: was " + std::to_string(*settings.vocab_size) +
-                   "; it may be 1 to the last extent of " + "the logits, " + std::to_string(columns_));
+  columns_ = source.shape.back();
+  if (columns_ > kMaxColumns) {
+    throw CliError(std::string(source_name()) + ": have a last axis of " + std::to_string(columns_) +
+                   ", too many");
   }
-  vocab_ = settings.vocab_size.value_or(columns_);
-  row_bytes_ = columns_ * element_bits(logits.type) / 8;
+  if (head != nullptr) head->require_hidden(source);
+  rows_ = *element_count({source.shape.data(), source.shape.size() - 1});
+  const std::int64_t whole = head == nullptr ? columns_ : head->vocab();
+  if (settings.vocab_size && (*settings.vocab_size < 1 || *settings.vocab_size > whole)) {
+    throw CliError("vocab_size: was " + std::to_string(*settings.vocab_size) + "; it may be 1 to " +
+                   (head == nullptr ? "the last extent of the logits, " : "the rows of the weight, ") +
+                   std::to_string(whole));
+  }
+  vocab_ = settings.vocab_size.value_or(whole);
+  row_bytes_ = columns_ * element_bits(source.type) / 8;
 
-  require_leading_shape(inputs_.targets, logits, "targets");
+  require_leading_shape(inputs_.targets, inputs_, "targets");
   targets_ = integer_values(inputs_.targets, "targets");
   if (inputs_.row_temperature) {
-    require_leading_shape(*inputs_.row_temperature, logits, "row temperature");
+    require_leading_shape(*inputs_.row_temperature, inputs_, "row temperature");
     temperature_ = floating_values(*inputs_.row_temperature, "row temperature");
     request.options.row_temperature = ConstTensorView(temperature_.data(), DType::kFloat64, {rows_});
   }
@@ -98,7 +94,9 @@ LogpJob::LogpJob(LogpInputs inputs, const LogpSettings& settings, Wanted wanted,
   request.options = options_;
   request.options.row_temperature = row_temperature;
   request.options.rows = rows;
-  request.vocab = columns_;
+  request.vocab = whole;
+  if (head != nullptr) request.op = "linear_logp";
+  request.contract = inputs_.contract;
   request.backend = backend;
   plan_ = samebits::plan(request);
   if (!plan_.refusals.empty()) {
@@ -113,7 +111,7 @@ LogpJob::LogpJob(LogpInputs inputs, const LogpSettings& settings, Wanted wanted,
 void LogpJob::check_targets(const LogpSettings& settings) const {
   const auto check = [&](std::int64_t row) {
     const std::int64_t id = targets_[static_cast<std::size_t>(row)];
-    if ((id >= 0 && id < vocab_) || id == settings.ignore_index) return;
+    if (takes_part(id, options_, vocab_) || id == settings.ignore_index) return;
     throw CliError("targets: row " + std::to_string(row) + " has the id " + std::to_string(id) +
                    "; ids may be 0 to " + std::to_string(vocab_ - 1));
   };
@@ -124,51 +122,55 @@ void LogpJob::check_targets(const LogpSettings& settings) const {
   }
 }
 
+bool LogpJob::is_live(std::int64_t row) const {
+  return takes_part(targets_[static_cast<std::size_t>(row)], options_, vocab_) &&
+         (!inputs_.rows || std::ranges::binary_search(selected_, row));
+}
+
+std::int64_t LogpJob::live_rows(std::int64_t first) const {
+  std::int64_t count = 0;
+  for (std::int64_t row = first; row < rows_; ++row) count += is_live(row);
+  return count;
+}
+
 std::vector<std::int64_t> LogpJob::leading_shape() const {
-  return {inputs_.logits.shape.begin(), inputs_.logits.shape.end() - 1};
+  return {inputs_.source.shape.begin(), inputs_.source.shape.end() - 1};
 }
 
 ElementType LogpJob::result_type() const {
-  const bool wide = inputs_.logits.type == ElementType::kF64 || options_.precision == Precision::kFloat64;
+  const bool wide = inputs_.source.type == ElementType::kF64 || options_.precision == Precision::kFloat64;
   return wide ? ElementType::kF64 : ElementType::kF32;
 }
 
-std::string LogpJob::digest_hex() const {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016" PRIx64, digest_);
-  return text;
-}
-
-std::string LogpJob::logits_json() const {
-  nlohmann::ordered_json json;
-  json["dtype"] = element_type_name(inputs_.logits.type);
-  json["shape"] = inputs_.logits.shape;
-  json["digest"] = digest_hex();
-  return json.dump();
-}
-
 std::span<const std::byte> LogpJob::row_bytes(std::int64_t row) const {
-  return inputs_.logits.data.subspan(static_cast<std::size_t>(row * row_bytes_),
+  return inputs_.source.data.subspan(static_cast<std::size_t>(row * row_bytes_),
                                      static_cast<std::size_t>(row_bytes_));
 }
 
+// Of logits a number of bytes; of hidden states as many rows as hold the wanted number of those that take part.
+std::int64_t LogpJob::chunk_rows(std::int64_t first) const {
+  std::int64_t most = std::clamp<std::int64_t>(kChunkBytes / row_bytes_, 1, rows_ - first);
+  if (inputs_.most_rows > 0) most = std::min(most, inputs_.most_rows);
+  if (inputs_.head == nullptr) return most;
+  std::int64_t count = 0;
+  for (std::int64_t live = 0; count < most && live < kHeadRows; ++count) live += is_live(first + count);
+  return count;
+}
+
 void LogpJob::run(const ForwardFunction& forward, ProgressMode mode, const std::string& label,
-                  const std::function<void(const ChunkResult&)>& sink) {
-  const std::int64_t chunk =
-      std::clamp<std::int64_t>(kChunkBytes / row_bytes_, 1, std::max<std::int64_t>(rows_, 1));
+                  const std::function<void(const ChunkResult&)>& sink, const Start& start) {
   const std::size_t result_bytes = static_cast<std::size_t>(element_bits(result_type())) / 8;
-  const std::size_t used_bytes = static_cast<std::size_t>(vocab_ * element_bits(inputs_.logits.type) / 8);
-  Progress progress(mode, label, "rows", rows_, static_cast<double>(row_bytes_));
+  // All of a row of hidden states decides its result, of a row of logits the true vocabulary.
+  const std::size_t used_bytes = static_cast<std::size_t>(
+      inputs_.head == nullptr ? vocab_ * element_bits(inputs_.source.type) / 8 : row_bytes_);
+  Progress progress(mode, label, inputs_.head == nullptr ? "rows" : "tokens", rows_,
+                    inputs_.head == nullptr ? static_cast<double>(row_bytes_) : 0);
+  progress.start_at(start.row);
   Buffers buffers;
-  Digest digest;
-  for (std::int64_t first = 0; first < rows_; first += chunk) {
-    const std::int64_t count = std::min(chunk, rows_ - first);
+  Digest digest(digest_ = start.digest);
+  for (std::int64_t first = start.row, count = 0; first < rows_; first += count) {
+    count = chunk_rows(first);
     run_chunk(forward, first, count, buffers);
-    const auto result = [&](const std::vector<double>& values) {
-      return std::as_bytes(std::span(values))
-          .first(values.empty() ? 0 : static_cast<std::size_t>(count) * result_bytes);
-    };
-    sink({first, count, result(buffers.logp), result(buffers.lse), result(buffers.entropy)});
     if (inputs_.rows) {
       for (const std::int64_t row : buffers.selected)
         digest.add(row_digest(row_bytes(first + row).first(used_bytes)));
@@ -177,21 +179,26 @@ void LogpJob::run(const ForwardFunction& forward, ProgressMode mode, const std::
         digest.add(row_digest(row_bytes(first + row).first(used_bytes)));
       }
     }
+    digest_ = digest.value();
+    const auto result = [&](const std::vector<double>& values) {
+      return std::as_bytes(std::span(values))
+          .first(values.empty() ? 0 : static_cast<std::size_t>(count) * result_bytes);
+    };
+    sink({first, count, result(buffers.logp), result(buffers.lse), result(buffers.entropy)});
     const auto begin = static_cast<std::size_t>(row_bytes(first).data() - inputs_.file->bytes().data());
     inputs_.file->forget(begin, begin + static_cast<std::size_t>(count * row_bytes_));
     progress.advance(count);
   }
-  digest_ = digest.value();
 }
 
 void LogpJob::run_chunk(const ForwardFunction& forward, std::int64_t first, std::int64_t rows,
                         Buffers& buffers) {
-  const DType dtype = logits_dtype(inputs_.logits);
+  const DType dtype = floating_dtype(inputs_.source, source_name());
   const DType result = result_type() == ElementType::kF64 ? DType::kFloat64 : DType::kFloat32;
   const std::byte* data = row_bytes(first).data();
   if (reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(dtype_size(dtype)) != 0) {
-    buffers.logits.assign(data, data + rows * row_bytes_);
-    data = buffers.logits.data();
+    buffers.source.assign(data, data + rows * row_bytes_);
+    data = buffers.source.data();
   }
   LogpOptions options = options_;
   if (!temperature_.empty()) {

@@ -76,10 +76,12 @@ Precision precision_from_name(const std::string& name) {
 RecordedMeaning meaning_from_provenance(const std::string& text, const std::string& source) {
   const Json json = Json::parse(text, nullptr, false);
   const Fields top(json, source);
-  if (top.word("op") != "logp")
-    top.fail("op", "was " + shown(top.word("op")) + "; an audit takes records of logp");
+  const std::string op = top.word("op");
+  if (op != "logp" && op != "linear_logp")
+    top.fail("op", "was " + shown(op) + "; an audit takes records of logp and linear_logp");
 
   RecordedMeaning meaning;
+  meaning.head = op == "linear_logp";
   meaning.contract = top.word("contract");
   if (meaning.contract == "row64.v1") meaning.settings.precision = Precision::kFloat64;
 
@@ -108,11 +110,11 @@ RecordedMeaning meaning_from_provenance(const std::string& text, const std::stri
   return meaning;
 }
 
-RecordedLogits recorded_logits(const std::string& text, const std::string& source) {
+RecordedTensor recorded_tensor(const std::string& text, const std::string& source) {
   const Json json = Json::parse(text, nullptr, false);
   const Fields fields(json, source);
-  RecordedLogits logits;
-  logits.dtype = fields.word("dtype");
+  RecordedTensor tensor;
+  tensor.dtype = fields.word("dtype");
   const Json& shape = fields.at("shape");
   if (!shape.is_array() || shape.size() > kMaxFileRank)
     fields.fail("shape", "is not a list of at most 32 extents");
@@ -120,10 +122,10 @@ RecordedLogits recorded_logits(const std::string& text, const std::string& sourc
     if (!extent.is_number_unsigned() || extent.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
       fields.fail("shape", "holds something that is no extent");
     }
-    logits.shape.push_back(extent.get<std::int64_t>());
+    tensor.shape.push_back(extent.get<std::int64_t>());
   }
-  if (json.contains("digest")) logits.digest = fields.word("digest");
-  return logits;
+  if (json.contains("digest")) tensor.digest = fields.word("digest");
+  return tensor;
 }
 
 }  // namespace samebits::cli

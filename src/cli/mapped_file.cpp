@@ -37,6 +37,7 @@ MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
   device_ = info.st_dev;
   inode_ = info.st_ino;
   size_ = static_cast<std::size_t>(info.st_size);
+  modified_ns_ = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
   if (size_ == 0) return;
   void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd, 0);
   if (mapping == MAP_FAILED) fail(path_, std::string("cannot be mapped: ") + std::strerror(errno));
@@ -51,6 +52,10 @@ MappedFile::~MappedFile() {
 bool MappedFile::is_same_file(const std::string& path) const {
   struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_;
+}
+
+void MappedFile::keep() const {
+  if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_NORMAL);
 }
 
 void MappedFile::forget(std::size_t begin, std::size_t end) const {

@@ -59,13 +59,15 @@ std::string Progress::line(double elapsed_seconds) const {
   std::snprintf(text, sizeof text, " [%s] %3.0f%%  %lld/%lld ", bar.c_str(), std::floor(share * 100),
                 static_cast<long long>(done_), static_cast<long long>(total_));
   std::string out = label_ + text + unit_;
-  if (step_bytes_ > 0 && elapsed_seconds > 0) {
-    std::snprintf(text, sizeof text, "  %.1f GB/s",
-                  static_cast<double>(done_) * step_bytes_ / elapsed_seconds * 1e-9);
-    out += text;
+  const auto now = static_cast<double>(done_ - before_);
+  if (elapsed_seconds > 0) {
+    const bool bytes = step_bytes_ > 0;
+    std::snprintf(text, sizeof text, "  %.1f ", now * (bytes ? step_bytes_ * 1e-9 : 1) / elapsed_seconds);
+    out += text + (bytes ? "GB" : unit_) + "/s";
   }
   if (done_ >= total_) return out + "  " + duration_text(elapsed_seconds);
-  if (share > 0) out += "  " + duration_text(elapsed_seconds / share * (1 - share)) + " left";
+  if (now > 0)
+    out += "  " + duration_text(elapsed_seconds / now * static_cast<double>(total_ - done_)) + " left";
   return out;
 }
 

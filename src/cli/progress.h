@@ -11,11 +11,14 @@ enum class ProgressMode { kAuto, kAlways, kNever };  // kAuto: when stderr is a 
 
 class Progress {
  public:
-  /// `total` steps of `unit` ("rows"); `step_bytes` > 0 adds a rate in GB/s.
+  /// `total` steps of `unit` ("rows"). The rate is in GB/s for `step_bytes` > 0, else in steps.
   Progress(ProgressMode mode, std::string label, std::string unit, std::int64_t total, double step_bytes = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
+
+  /// `steps` were done before: they count for the share, not for the rate.
+  void start_at(std::int64_t steps) { done_ = before_ = steps; }
 
   void advance(std::int64_t steps);
 
@@ -28,7 +31,7 @@ class Progress {
 
   bool shown_, terminal_;
   std::string label_, unit_;
-  std::int64_t total_, done_ = 0;
+  std::int64_t total_, done_ = 0, before_ = 0;
   double step_bytes_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_ = {};

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/atomic_file.h"
 #include "cli/cli_error.h"
 #include "cli/interrupt.h"
 
@@ -119,11 +120,7 @@ void SafetensorsWriter::commit(const Metadata& metadata) {
   }
   set_temporary_file({});
   ::close(std::exchange(fd_, -1));
-  const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    ::fsync(folder);  // best effort: some file systems refuse it for folders
-    ::close(folder);
-  }
+  sync_folder_of(path_);
 }
 
 void SafetensorsWriter::write_at(std::uint64_t position, std::span<const std::byte> bytes) {

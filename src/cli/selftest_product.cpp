@@ -6,8 +6,6 @@
 
 #include "cli/digest.h"
 #include "cli/twin.h"
-#include "core/matmul_problem.h"
-#include "ref/matmul.h"
 
 namespace samebits::cli {
 namespace {
@@ -40,6 +38,14 @@ ConstTensorView view_a(const ProductCase& test) {
 }
 ConstTensorView view_weight(const ProductCase& test) {
   return {test.b.data(), test.dtype, {test.columns, test.depth}};
+}
+
+// The weight's transpose, as the product takes it.
+ConstTensorView view_b(const ProductCase& test) {
+  return {test.b.data(), test.dtype, {test.depth, test.columns}, {1, test.depth}};
+}
+TensorView view_out(const ProductCase& test, std::vector<std::byte>& out) {
+  return {out.data(), test.out_dtype, {test.rows, test.columns}};
 }
 
 // What the rows of a head are computed and returned in.
@@ -83,26 +89,15 @@ std::vector<std::byte> product_by_library(const ProductCase& test, const ExecCon
   std::vector<std::byte> out = elements(test.rows * test.columns, test.out_dtype);
   MatmulOptions options;
   options.contract = test.tc16 ? "tc16" : "fma";
-  const std::int64_t shape[] = {test.depth, test.columns}, strides[] = {1, test.depth};
-  matmul(view_a(test), ConstTensorView(test.b.data(), test.dtype, std::span(shape), std::span(strides)),
-         TensorView(out.data(), test.out_dtype, {test.rows, test.columns}), options, context);
+  matmul(view_a(test), view_b(test), view_out(test, out), options, context);
   return out;
 }
 
 std::vector<std::byte> product_by_twin(const ProductCase& test) {
   std::vector<std::byte> out = elements(test.rows * test.columns, test.out_dtype);
-  core::MatmulProblem problem;
-  problem.rows = test.rows;
-  problem.columns = test.columns;
-  problem.depth = test.depth;
-  problem.dtype = test.dtype;
-  problem.tc16 = test.tc16;
-  problem.out_dtype = test.out_dtype;
-  problem.a = {test.a.data(), test.depth, 1};
-  problem.b = {test.b.data(), 1, test.depth};
-  problem.out = out.data();
-  problem.out_row_stride = test.columns;
-  ref::matmul(problem);
+  MatmulOptions options;
+  options.contract = test.tc16 ? "tc16" : "fma";
+  twin_matmul(view_a(test), view_b(test), view_out(test, out), options);
   return out;
 }
 

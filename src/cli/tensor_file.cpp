@@ -58,6 +58,16 @@ const FileTensor& TensorFile::tensor(const std::string& name, const std::string&
                  (names.empty() ? "none" : names));
 }
 
+DType floating_dtype(const FileTensor& tensor, const std::string& what) {
+  switch (tensor.type) {
+    case ElementType::kF16: return DType::kFloat16;
+    case ElementType::kBF16: return DType::kBFloat16;
+    case ElementType::kF32: return DType::kFloat32;
+    case ElementType::kF64: return DType::kFloat64;
+    default: refuse(tensor, what, "F32, BF16, F16 or F64");
+  }
+}
+
 std::vector<std::int64_t> integer_values(const FileTensor& tensor, const std::string& what) {
   if (tensor.type == ElementType::kI32) return widened<std::int32_t, std::int64_t>(tensor);
   if (tensor.type == ElementType::kI64) return widened<std::int64_t, std::int64_t>(tensor);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <samebits/dtype.h>
+
 #include "cli/file_tensor.h"
 #include "cli/mapped_file.h"
 
@@ -35,6 +37,9 @@ class TensorFile {
 
 /// The values of an I32 or I64 tensor, widened. Throws CliError naming `what` for another element type.
 std::vector<std::int64_t> integer_values(const FileTensor& tensor, const std::string& what);
+
+/// The library's name of a floating element type. Throws CliError naming `what` for another element type.
+DType floating_dtype(const FileTensor& tensor, const std::string& what);
 
 /// The values of an F32 or F64 tensor, widened (exactly). Throws CliError naming `what` for another element type.
 std::vector<double> floating_values(const FileTensor& tensor, const std::string& what);

@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "core/logp_checks.h"
+#include "core/matmul_problem.h"
 #include "ref/logp.h"
+#include "ref/matmul.h"
 
 namespace samebits::cli {
 namespace {
@@ -47,6 +49,24 @@ void twin_backward(const ConstTensorView& logits, const ConstTensorView& targets
   problem.core.grad_entropy = per_row(upstream.entropy, upstream.entropy.rank);
   problem.core.grad_logits = per_row(grad_logits, grad_logits.rank - 1);
   ref::logp_backward(problem.core);
+}
+
+void twin_matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
+                 const MatmulOptions& options) {
+  core::MatmulProblem problem;
+  problem.rows = a.shape[0];
+  problem.columns = b.shape[1];
+  problem.depth = a.shape[1];
+  problem.dtype = a.dtype;
+  problem.tc16 = options.contract == "tc16";
+  problem.out_dtype = out.dtype;
+  problem.a = {a.data, a.strides[0], a.strides[1]};
+  problem.b = {b.data, b.strides[0], b.strides[1]};
+  problem.out = out.data;
+  problem.out_row_stride = out.strides[0];
+  problem.bias = options.bias.data;
+  problem.bias_stride = options.bias.strides[0];
+  ref::matmul(problem);
 }
 
 }  // namespace samebits::cli

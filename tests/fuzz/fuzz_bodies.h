@@ -57,7 +57,7 @@ inline void fuzz_safetensors(std::span<const std::byte> file) {
     require(total <= file.size());
     for (const auto& [key, value] : contents.metadata) {
       if (key == "samebits.logits") {
-        require(recorded_logits(value, "fuzz").shape.size() <= kMaxFileRank);
+        require(recorded_tensor(value, "fuzz").shape.size() <= kMaxFileRank);
       } else {
         meaning_from_provenance(value, "fuzz");
       }
