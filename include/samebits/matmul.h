@@ -32,6 +32,10 @@ struct MatmulOptions {
 void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
             const MatmulOptions& options = {}, const ExecContext& context = {});
 
+/// Bytes of the workspace with which matmul of these arguments allocates nothing itself. Arguments are checked alike.
+std::size_t matmul_workspace_bytes(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
+                                   const MatmulOptions& options = {}, const ExecContext& context = {});
+
 /// Log-probabilities of `targets` under logits = hidden @ weight.T + bias, without storing the logits.
 ///
 /// `hidden` [..., H], `weight` [V, H] and the optional `bias` [V] share one dtype, any strides: float32, bfloat16 or

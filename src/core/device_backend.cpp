@@ -8,6 +8,10 @@ namespace {
 // One kind of device beside the CPU so far.
 std::atomic<const DeviceBackend*> cuda_backend{nullptr};
 
+bool names_whole_backend(const DeviceBackend& backend, std::string_view name) {
+  return name.empty() || name == "auto" || name == backend.name;
+}
+
 }  // namespace
 
 std::string device_text(Device device) {
@@ -29,11 +33,29 @@ const DeviceBackend& device_backend(Device device, const char* argument) {
 
 const DeviceBackend& pick_device_backend(Device device, const ExecContext& context) {
   const DeviceBackend& backend = device_backend(device, "device");
-  if (context.backend != "auto" && !context.backend.empty() && context.backend != backend.name)
+  if (!names_whole_backend(backend, context.backend))
     throw Error(ErrorCode::kUnsupported, "backend",
                 "is '" + std::string(context.backend) + "' with operands on " + device_text(device) +
                     "; may be 'auto' or '" + backend.name + "'");
   return backend;
+}
+
+const DeviceBackend& pick_product_backend(const MatmulProblem& problem, Device device,
+                                          const ExecContext& context) {
+  const DeviceBackend& backend = device_backend(device, "device");
+  if (names_whole_backend(backend, context.backend)) return backend;
+  std::string choices = std::string("may be 'auto', '") + backend.name + "'";
+  for (const ProductEngineAnswer& engine : backend.product_engines(problem, device)) {
+    choices += ", '" + engine.name + "'";
+    if (engine.name != context.backend) continue;
+    if (engine.refusal.empty()) return backend;
+    throw Error(ErrorCode::kUnsupported, "backend",
+                "is '" + engine.name + "', which cannot run this product: " + engine.refusal +
+                    "; may be 'auto' or '" + backend.name + "'");
+  }
+  throw Error(
+      ErrorCode::kUnsupported, "backend",
+      "is '" + std::string(context.backend) + "' with operands on " + device_text(device) + "; " + choices);
 }
 
 DeviceCall make_device_call(Device device, const ExecContext& context) {
@@ -41,6 +63,7 @@ DeviceCall make_device_call(Device device, const ExecContext& context) {
   call.device = device;
   call.stream = context.stream;
   call.workspace = context.workspace;
+  if (!names_whole_backend(device_backend(device, "device"), context.backend)) call.engine = context.backend;
   return call;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <samebits/context.h>
 #include <samebits/logp.h>
@@ -24,6 +25,15 @@ struct DeviceCall {
   std::span<std::byte> workspace = {};  // memory of the device; may be empty or too small
   ConstTensorView rows = {};            // LogpOptions::rows; the backend makes `LogpProblem::selected` of it
   bool raise_on_invalid = false;        // OnInvalid::kRaise; the only thing that waits for the device
+  std::string_view engine = {};         // of a product, by name; empty: the first that does not refuse
+};
+
+// One way in which a device computes products, and whether it would take the product in question.
+struct ProductEngineAnswer {
+  std::string name;    // as ExecContext::backend takes it
+  std::string kernel;  // id for plans
+  bool by_name_only = false;
+  std::string refusal;  // empty when it would
 };
 
 struct DeviceBackend {
@@ -38,6 +48,13 @@ struct DeviceBackend {
   // Bytes of the largest scratch a logp or probability call takes, alignment included.
   std::size_t (*logp_scratch_bytes)(const LogpProblem&, const DeviceCall&);
   std::size_t (*row_sum_scratch_bytes)(const RowSumProblem&, const DeviceCall&);
+  void (*matmul)(const MatmulProblem&, const DeviceCall&);
+  std::size_t (*matmul_scratch_bytes)(const MatmulProblem&, const DeviceCall&);
+  // Every engine, in the order in which they are tried.
+  std::vector<ProductEngineAnswer> (*product_engines)(const MatmulProblem&, Device);
+  // What probing the device for tc16.v1 found, for provenance; throws Error when its tensor cores do not follow the
+  // contract. Runs the probe at its first call for a device.
+  std::string (*tc16_probe)(Device);
   void (*linear_logp_forward)(LinearLogpProblem, const DeviceCall&);
   void (*linear_logp_backward)(LinearLogpGradient, const DeviceCall&);
   // Bytes of the largest scratch of such a call; without data in its operands.
@@ -62,6 +79,10 @@ const DeviceBackend& pick_device_backend(Device device, const ExecContext& conte
 
 // True when operands on `device` go to a DeviceBackend.
 inline bool on_device(Device device) { return device.type != DeviceType::kCpu; }
+
+// The same for a product, whose engines have names too.
+const DeviceBackend& pick_product_backend(const MatmulProblem& problem, Device device,
+                                          const ExecContext& context);
 
 DeviceCall make_device_call(Device device, const ExecContext& context);
 

@@ -2,6 +2,7 @@
 #include <samebits/matmul.h>
 
 #include "core/backend.h"
+#include "core/device_backend.h"
 #include "core/matmul_problem.h"
 #include "core/product_checks.h"
 
@@ -21,7 +22,7 @@ void check_product_output(const TensorView& out, const ConstTensorView& a, const
                 "has shape " + shape_text(out) + "; must be [" + std::to_string(a.shape[0]) + ", " +
                     std::to_string(b.shape[1]) + "] for a " + shape_text(a) + " and b " + shape_text(b));
   core::check_dense(out, "out");
-  core::check_writable(out, "out");
+  core::check_writable(out, "out", a.device);
   core::check_no_overlap(out, "out", a, "a");
   core::check_no_overlap(out, "out", b, "b");
 }
@@ -34,16 +35,14 @@ void check_bias(const ConstTensorView& bias, std::int64_t count, DType dtype, co
     throw Error(ErrorCode::kInvalidArgument, "bias",
                 "has shape " + shape_text(bias) + "; must be [" + std::to_string(count) +
                     "], one entry per column of b");
-  core::check_memory(bias, "bias");
+  core::check_memory(bias, "bias", out.device);
   core::check_no_overlap(out, "out", bias, "bias");
 }
 
-}  // namespace
-
-void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
-            const MatmulOptions& options, const ExecContext& context) {
-  check_matrix(a, "a", "[M, K]", {});
-  check_matrix(b, "b", "[K, N]", {});
+core::MatmulProblem product_problem(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
+                                    const MatmulOptions& options) {
+  check_matrix(a, "a", "[M, K]", a.device);
+  check_matrix(b, "b", "[K, N]", a.device);
   check_same_dtype(b, "b", a.dtype, "a");
   const bool tc16 = core::check_contract(options.contract, a.dtype);
   if (a.shape[1] != b.shape[0])
@@ -52,7 +51,6 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
                     std::to_string(a.shape[1]) + " rows, as many as a has columns");
   check_product_output(out, a, b);
   check_bias(options.bias, b.shape[1], a.dtype, out);
-  core::check_workspace(context.workspace, {{"a", a}, {"b", b}, {"out", out}, {"bias", options.bias}});
 
   core::MatmulProblem problem;
   problem.rows = a.shape[0];
@@ -67,12 +65,37 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
   problem.out_row_stride = out.strides[0];
   problem.bias = options.bias.data;
   problem.bias_stride = options.bias.strides[0];
+  return problem;
+}
+
+}  // namespace
+
+void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
+            const MatmulOptions& options, const ExecContext& context) {
+  const core::MatmulProblem problem = product_problem(a, b, out, options);
+  core::check_workspace(context.workspace, {{"a", a}, {"b", b}, {"out", out}, {"bias", options.bias}});
+  if (core::on_device(a.device)) {
+    const core::DeviceBackend& backend = core::pick_product_backend(problem, a.device, context);
+    if (problem.rows == 0 || problem.columns == 0) return;
+    return backend.matmul(problem, core::make_device_call(a.device, context));
+  }
   const core::Backend& backend = core::pick_backend(context.backend);
   core::Executor executor = core::make_executor(context);
   if (problem.rows == 0 || problem.columns == 0) return;
   const core::Scratch scratch(context.workspace, backend.matmul_scratch_bytes(problem, executor.threads));
   executor.workspace = scratch.after(0);
   backend.matmul(problem, executor);
+}
+
+std::size_t matmul_workspace_bytes(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
+                                   const MatmulOptions& options, const ExecContext& context) {
+  const core::MatmulProblem problem = product_problem(a, b, out, options);
+  if (problem.rows == 0 || problem.columns == 0) return 0;
+  if (core::on_device(a.device))
+    return core::pick_product_backend(problem, a.device, context)
+        .matmul_scratch_bytes(problem, core::make_device_call(a.device, context));
+  const core::Backend& backend = core::pick_backend(context.backend);
+  return core::Scratch::padded(backend.matmul_scratch_bytes(problem, core::make_executor(context).threads));
 }
 
 }  // namespace samebits

@@ -1,7 +1,10 @@
 // Products of two matrices on a GPU: what they are asked for, and the engines that compute them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 
 #include "core/device_backend.h"
 #include "core/matmul_problem.h"
@@ -36,8 +39,23 @@ struct Product {
 using SegmentProduct = Product;
 void segment_product(const SegmentProduct& product, const core::DeviceCall& call);
 
-// The engines, each for products of its contract. No scratch, nothing waits for the device.
+// The products that need no other engine; no scratch.
 void product_mma(const Product& product, const core::DeviceCall& call);  // tc16 by mma.sync
 void product_fma(const Product& product, const core::DeviceCall& call);  // fma on CUDA cores
+
+// One way to compute products. No choice of engine can change a bit; nothing of it waits for the device.
+struct ProductEngine {
+  const char* name;    // as ExecContext::backend takes it
+  const char* kernel;  // id for plans
+  bool by_name_only;   // never chosen unless it is asked for
+  bool tensor_cores;   // the device is probed through it before it is used
+  // Why it does not take the product; empty when it does.
+  std::string (*refusal)(const Product&, Device);
+  std::size_t (*scratch_bytes)(const Product&, Device);  // alignment not included
+  void (*run)(const Product&, const core::DeviceCall&);  // may use call.workspace
+};
+
+// Every engine; the first that does not refuse a product computes it.
+std::span<const ProductEngine> product_engines();
 
 }  // namespace samebits::cuda

@@ -1,7 +1,7 @@
 // samebits::matmul.
 #include <array>
 
-#include "../device.h"
+#include "device.h"
 
 namespace samebits::torch_binding {
 namespace {
@@ -30,12 +30,17 @@ Tensor matmul(const Tensor& a, const Tensor& b, std::optional<torch::headeronly:
     MatmulOptions options;
     options.contract = contract;
     options.bias = view(bias);
-    samebits::matmul(left, view(b), mutable_view(result), options, Call(backend, a).context());
+    const ConstTensorView right = view(b);
+    const TensorView out = mutable_view(result);
+    Call call(backend, a);
+    samebits::matmul(left, right, out, options, call.with_scratch([&](const ExecContext& context) {
+      return matmul_workspace_bytes(left, right, out, options, context);
+    }));
     return result;
   });
 }
 
-STABLE_TORCH_LIBRARY_IMPL(samebits, CPU, library) { library.impl("matmul", TORCH_BOX(&matmul)); }
+SAMEBITS_REGISTER(SAMEBITS_TORCH_KEY, library) { library.impl("matmul", TORCH_BOX(&matmul)); }
 
 }  // namespace
 }  // namespace samebits::torch_binding
