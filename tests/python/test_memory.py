@@ -183,3 +183,20 @@ def gradients_of(hidden, memory):
     """Values and a doubled sum, for the compiler."""
     values = sb.linear_logp(hidden, WEIGHT, TARGETS, memory=memory)
     return values, values.sum() * 2
+
+
+def test_a25_a_cpu_keeps_its_operands_and_a_few_numbers_a_row():
+    hidden, weight = torch.randn(64, 16).requires_grad_(), torch.randn(5000, 16).requires_grad_()
+    targets, kept = torch.zeros(64, dtype=torch.int64), {}
+
+    def pack(tensor):
+        kept[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), torch.no_grad():
+        sb.linear_logp(hidden, weight, targets, memory="save")
+    assert not kept
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        sb.linear_logp(hidden, weight, targets, memory="save")
+    operands = sum(t.numel() * t.element_size() for t in (hidden, weight, targets))
+    assert operands <= sum(kept.values()) <= operands + 64 * 64
