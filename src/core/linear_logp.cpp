@@ -118,8 +118,7 @@ std::size_t linear_logp_workspace_bytes(const ConstTensorView& hidden, const Con
   if (entropy) problem.logp.row_entropy_sum = &any;
   if (core::on_device(problem.logp.device))
     return core::pick_device_backend(problem.logp.device, context)
-        .linear_logp_scratch_bytes(problem,
-                                   core::make_device_call(problem.logp.device, context, options));
+        .linear_logp_scratch_bytes(problem, core::make_device_call(problem.logp.device, context, options));
   const core::Backend& backend = core::pick_backend(context.backend);
   return core::Scratch::padded(
       core::selection_bytes(problem.logp, options) +
