@@ -1,5 +1,7 @@
 #include "head_case.h"
 
+#include <memory>
+
 #include "ref/linear_logp_backward.h"
 #include "ref/matmul.h"
 #include "run_case.h"
@@ -83,10 +85,47 @@ HeadGradients outputs(const HeadCase& head, DType real, const Wanted& wanted) {
   return out;
 }
 
-ConstTensorView row_view(const Values& values) {
-  if (values.count() == 0) return {};
-  return {values.bytes.data(), values.dtype, {values.count()}};
-}
+// The inputs of a call where it finds them. What is absent stays so.
+struct Inputs {
+  Inputs(const HeadCase& head, Matrix& hidden_matrix, Matrix& weight_matrix, Residence& where)
+      : residence(where), options(options_of(head.logp)) {
+    const LogpCase& c = head.logp;
+    hidden = enter(hidden_matrix);
+    weight = enter(weight_matrix);
+    targets = enter(c.targets, c.rows);
+    bias = rows(head.bias);
+    options.row_temperature = rows(c.row_temperature);
+    if (c.selected) options.rows = enter(*c.selected, static_cast<std::int64_t>(c.selected->size()));
+  }
+
+  ConstTensorView rows(const Values& values) {
+    if (values.count() == 0) return {};
+    kept.push_back(std::make_unique<Values>(values));
+    Values& copy = *kept.back();
+    return residence.enter(copy.bytes, {copy.bytes.data(), copy.dtype, {copy.count()}});
+  }
+
+  Residence& residence;
+  LogpOptions options;
+  ConstTensorView hidden, weight, targets, bias;
+
+ private:
+  ConstTensorView enter(Matrix& matrix) {
+    const ConstTensorView view = matrix.view();
+    TensorView same(const_cast<void*>(view.data), view.dtype, std::span(view.shape.data(), 2),
+                    std::span(view.strides.data(), 2));
+    return residence.enter(matrix.storage(), same);
+  }
+  ConstTensorView enter(const std::vector<std::int64_t>& list, std::int64_t count) {
+    // Present, though it may have no element.
+    kept.push_back(std::make_unique<Values>(DType::kInt64, std::max<std::int64_t>(count, 1)));
+    Values& copy = *kept.back();
+    std::copy(list.begin(), list.end(), copy.as<std::int64_t>());
+    return residence.enter(copy.bytes, {copy.bytes.data(), copy.dtype, {count}});
+  }
+
+  std::vector<std::unique_ptr<Values>> kept;
+};
 
 }  // namespace
 
@@ -111,32 +150,60 @@ HeadCase take_rows(const HeadCase& head, const std::vector<std::int64_t>& picked
 
 HeadGradients head_gradients(const HeadCase& head, const std::string& backend, int threads,
                              const Wanted& wanted) {
-  const Prepared call(head);
-  const LogpCase& c = head.logp;
-  LogpOptions options = options_of(c);
-  options.row_temperature = row_view(c.row_temperature);
-  if (c.selected)
-    options.rows = {c.selected->data(), DType::kInt64, {static_cast<std::int64_t>(c.selected->size())}};
-  const LogpStats stats{row_view(call.row_max),
-                        {call.row_sum.bytes.data(), DType::kInt64, {call.row_sum.count()}},
-                        {call.row_entropy_sum.bytes.data(), DType::kInt64, {call.row_entropy_sum.count()}}};
-  HeadGradients out = outputs(head, call.real, wanted);
-  LinearLogpGradients gradients;
-  if (wanted.hidden) gradients.hidden = {out.hidden.bytes.data(), out.hidden.dtype, {c.rows, head.size}};
-  if (wanted.weight)
-    (wanted.accumulate ? gradients.weight_accumulator : gradients.weight) = {
-        out.weight.bytes.data(), out.weight.dtype, {c.columns, head.size}};
-  if (out.bias.count() > 0) gradients.bias = {out.bias.bytes.data(), out.bias.dtype, {c.columns}};
-  LogpStats present = stats;
-  if (c.rows == 0) present.row_max = {call.row_max.bytes.data(), call.real, {0}};
   ExecContext context;
   context.backend = backend;
   context.threads = threads;
-  linear_logp_backward(call.hidden.view(), call.weight.view(), {c.targets.data(), DType::kInt64, {c.rows}},
-                       row_view(head.bias), options, present,
-                       {row_view(c.grad_logp), row_view(c.grad_lse), row_view(c.grad_entropy)}, gradients,
+  Residence host;
+  return head_gradients(head, context, wanted, host);
+}
+
+HeadGradients head_gradients(const HeadCase& head, const ExecContext& context, const Wanted& wanted,
+                             Residence& residence) {
+  Prepared call(head);
+  const LogpCase& c = head.logp;
+  Inputs in(head, call.hidden, call.weight, residence);
+  const auto saved = [&](Values& values) {
+    return residence.enter(values.bytes, {values.bytes.data(), values.dtype, {values.count()}});
+  };
+  const LogpStats stats{saved(call.row_max), saved(call.row_sum), saved(call.row_entropy_sum)};
+  HeadGradients out = outputs(head, call.real, wanted);
+  const auto gradient = [&](Values& values, std::initializer_list<std::int64_t> shape) {
+    return residence.enter(values.bytes, {values.bytes.data(), values.dtype, shape});
+  };
+  LinearLogpGradients gradients;
+  if (wanted.hidden) gradients.hidden = gradient(out.hidden, {c.rows, head.size});
+  if (wanted.weight)
+    (wanted.accumulate ? gradients.weight_accumulator : gradients.weight) =
+        gradient(out.weight, {c.columns, head.size});
+  if (out.bias.count() > 0) gradients.bias = gradient(out.bias, {c.columns});
+  const LogpUpstream upstream{in.rows(c.grad_logp), in.rows(c.grad_lse), in.rows(c.grad_entropy)};
+  linear_logp_backward(in.hidden, in.weight, in.targets, in.bias, in.options, stats, upstream, gradients,
                        head.contract, context);
+  residence.bring_back();
   return out;
+}
+
+LogpResult head_forward(const HeadCase& head, const ExecContext& context, const WantedRows& wanted,
+                        Residence& residence) {
+  const LogpCase& c = head.logp;
+  Matrix hidden(head.hidden, c.rows, head.size, head.hidden_lay);
+  Matrix weight(head.weight, c.columns, head.size, head.weight_lay);
+  Inputs in(head, hidden, weight, residence);
+  LogpResult result(c);
+  const auto output = [&](Values& values, bool asked) -> TensorView {
+    if (!asked) return {};
+    return residence.enter(values.bytes, {values.bytes.data(), values.dtype, {values.count()}});
+  };
+  const LogpOutputs outputs{output(result.logp, true),
+                            output(result.lse, wanted.lse),
+                            output(result.entropy, wanted.entropy),
+                            output(result.row_max, wanted.stats),
+                            output(result.row_sum, wanted.stats),
+                            output(result.row_entropy_sum, wanted.stats && wanted.entropy)};
+  linear_logp_forward(in.hidden, in.weight, in.targets, in.bias, in.options, outputs, {head.contract},
+                      context);
+  residence.bring_back();
+  return result;
 }
 
 HeadGradients twin_gradients(const HeadCase& head, const Wanted& wanted) {

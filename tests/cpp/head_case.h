@@ -5,6 +5,7 @@
 
 #include "logp_case.h"
 #include "matmul_case.h"
+#include "strided.h"
 
 namespace samebits::test {
 
@@ -39,6 +40,17 @@ HeadCase take_rows(const HeadCase& head, const std::vector<std::int64_t>& picked
 
 HeadGradients head_gradients(const HeadCase& head, const std::string& backend, int threads,
                              const Wanted& wanted = {});
+HeadGradients head_gradients(const HeadCase& head, const ExecContext& context, const Wanted& wanted,
+                             Residence& residence);
+
+// Which outputs of the forward pass are asked for beside logp.
+struct WantedRows {
+  bool lse = true, entropy = true, stats = true;
+};
+// What was not asked for keeps kFill.
+LogpResult head_forward(const HeadCase& head, const ExecContext& context, const WantedRows& wanted,
+                        Residence& residence);
+
 HeadGradients twin_gradients(const HeadCase& head, const Wanted& wanted = {});
 
 ::testing::AssertionResult same_gradients(const HeadGradients& expected, const HeadGradients& actual,

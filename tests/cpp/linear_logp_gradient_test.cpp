@@ -2,47 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "core/backend.h"
-#include "head_case.h"
+#include "head_random.h"
 #include "run_case.h"
 
 namespace samebits::test {
 namespace {
 
 class LinearLogpGradient : public ::testing::TestWithParam<std::string> {};
-
-// Anything that changes what a row is worth.
-void vary(HeadCase& head, Rng& rng) {
-  LogpCase& c = head.logp;
-  const std::int64_t vocab = c.columns;
-  const DType dtype = head.hidden.dtype, real = c.real();
-  if (rng.chance(4)) head.weight = random_elements(rng, dtype, vocab * head.size);
-  if (rng.chance(8)) head.hidden = random_elements(rng, dtype, c.rows * head.size);
-  head.hidden_lay = kLays[rng.below(7)];
-  head.weight_lay = kLays[rng.below(7)];
-  if (rng.chance(2)) {
-    head.bias = normal_elements(rng, dtype, vocab);
-    for (std::int64_t v = 0; rng.chance(2) && v < vocab; ++v)
-      if (rng.chance(2)) set_element(head.bias, v, -INFINITY);
-  }
-  if (rng.chance(3)) c.vocab = rng.between(1, vocab);
-  if (rng.chance(3)) c.temperature = 0.25 + rng.uniform();
-  for (std::int64_t& target : c.targets)
-    if (rng.chance(8)) target = rng.pick<std::int64_t>({-100, -1, vocab, (std::int64_t{1} << 32) + 1});
-  if (rng.chance(3)) c.ignore_index = rng.below(vocab);
-  if (rng.chance(3)) {
-    c.selected.emplace();
-    for (std::int64_t k = rng.below(2 * c.rows + 1); k > 0; --k)
-      c.selected->push_back(rng.between(-2, c.rows + 1));
-  }
-  if (rng.chance(4)) {
-    c.row_temperature = Values(DType::kFloat32, c.rows);
-    for (std::int64_t row = 0; row < c.rows; ++row) set_element(c.row_temperature, row, 0.5 + rng.uniform());
-  }
-  if (rng.chance(8)) c.grad_logp = {};
-  if (rng.chance(2)) c.grad_lse = normal_elements(rng, real, c.rows);
-  if (rng.chance(3)) c.grad_entropy = random_elements(rng, real, c.rows);
-  if (rng.chance(8)) c.grad_logp = random_elements(rng, real, c.rows);
-}
 
 TEST_P(LinearLogpGradient, random_calls_equal_the_twin) {
   for (int i = 0; i < 400; ++i) {
@@ -52,7 +18,7 @@ TEST_P(LinearLogpGradient, random_calls_equal_the_twin) {
         rng.pick({DType::kFloat32, DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16});
     HeadCase head = random_head_case(rng, rng.between(0, 20), rng.between(1, 700), rng.between(1, 70), dtype);
     if (rng.chance(2)) head.contract = "fma";
-    vary(head, rng);
+    vary_head(head, rng);
     Wanted wanted;
     wanted.accumulate = rng.chance(4);
     ASSERT_TRUE(same_gradients(twin_gradients(head, wanted),
@@ -162,32 +128,9 @@ TEST_P(LinearLogpGradient, a4_a_batch_without_targets_has_zero_gradients) {
 // Rows and weights that are not finite, one at a time.
 TEST_P(LinearLogpGradient, edge_rows_equal_the_twin) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    for (const char* edge :
-         {"nan hidden", "inf hidden", "empty row", "zero weight", "inf weight", "nan weight", "huge weight",
-          "nan upstream", "inf entropy", "huge entropy", "tiny entropy"}) {
+    for (const char* edge : kHeadEdges) {
       SCOPED_TRACE(edge);
-      Rng rng(7);
-      HeadCase head = random_head_case(rng, 5, 40, 6, dtype);
-      head.bias = normal_elements(rng, dtype, 40);
-      Values entropy = normal_elements(rng, DType::kFloat32, 5);
-      const std::string name = edge;
-      if (name == "nan hidden") set_element(head.hidden, 6, NAN);
-      if (name == "inf hidden") set_element(head.hidden, 6, INFINITY);
-      if (name == "empty row")
-        for (std::int64_t v = 0; v < 40; ++v) set_element(head.bias, v, -INFINITY);
-      if (name == "zero weight") head.weight = Values(dtype, 40 * 6);
-      if (name == "inf weight") set_element(head.weight, 100, -INFINITY);
-      if (name == "nan weight") set_element(head.weight, 100, NAN);
-      if (name == "huge weight") {
-        for (std::int64_t i = 0; i < 240; i += 6)
-          set_element(head.weight, i, dtype == DType::kFloat16 ? 6e4 : 3e38);
-        for (std::int64_t i = 0; i < 30; i += 6) set_element(head.hidden, i, 0);
-      }
-      if (name == "nan upstream") set_element(head.logp.grad_logp, 2, NAN);
-      if (name == "inf entropy") set_element(entropy, 2, INFINITY);
-      if (name == "huge entropy") set_element(entropy, 2, 2e38);
-      if (name == "tiny entropy") set_element(entropy, 2, 1e-45);
-      if (name.find("entropy") != std::string::npos) head.logp.grad_entropy = entropy;
+      const HeadCase head = edge_head_case(edge, dtype);
       ASSERT_TRUE(
           same_gradients(twin_gradients(head), head_gradients(head, GetParam(), 2), Finite::kPerhapsNone));
     }

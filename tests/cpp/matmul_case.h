@@ -1,6 +1,7 @@
 // Products for the tests: matrices laid out in any way, the public call, and the scalar twin's answer.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class Matrix {
   ConstTensorView view() const;
   // The view with its axes exchanged.
   ConstTensorView transposed() const;
+  // Every byte there is, what the view does not show included.
+  std::span<std::byte> storage() { return storage_; }
   // What the view shows; differs from what was passed for kEqualRows.
   Values dense() const;
 

@@ -5,6 +5,7 @@
 // `count`: launches are sized for `capacity`, and kernels leave out positions from *count on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/device_backend.h"
@@ -22,6 +23,11 @@ struct HeadShape {
   std::int64_t bias_stride = 1;
 };
 
+inline HeadShape shape_of(const core::LinearLogpProblem& head) {
+  return {head.hidden.dtype, head.tc16,   head.logp.binary64, head.logp.vocab,
+          head.hidden_size,  head.weight, head.bias,          head.bias_stride};
+}
+
 // Rows at positions [first, first + rows), without those from *count on.
 struct PositionRange {
   std::int64_t first = 0, rows = 0;
@@ -35,7 +41,8 @@ struct GatheredRows {
   std::int64_t stride = 0;
 };
 
-// Block statistics of row.v1 over all columns, and the target's logit x (with bias, without temperature).
+// Block statistics of row.v1 over all columns, and the target's logit x (with bias, without temperature). Under
+// fma64.v1, here and below, what is float is double.
 struct StatsTask {
   PositionRange range;
   GatheredRows hidden;
@@ -55,12 +62,14 @@ struct PTask {
   std::int64_t column = 0, columns = 0;
   const float* inverse_tau = nullptr;
   const std::int64_t* target = nullptr;
-  const void* rows = nullptr;  // order::PRow by position
+  const void* rows =
+      nullptr;  // order::PRow by position; under fma64.v1 HeadRow64, and P is the logits' gradient
   void* p = nullptr;
   std::int64_t p_stride = 0;  // a multiple of 64 elements; 256-byte aligned rows
 };
 
-// counts[position, k] += llrint(D * 2^w) for D = P x weight over the columns, which are one whole segment.
+// counts[position, k] += llrint(D * 2^w) for D = P x weight over the columns, which are one whole segment. Under fma64.v1
+// counts are doubles to which D is added.
 struct HiddenTask {
   PositionRange range;
   std::int64_t column = 0, columns = 0;
@@ -87,6 +96,12 @@ class HeadEngine {
  public:
   virtual ~HeadEngine() = default;
   virtual const char* name() const = 0;
+  // Device memory that the engine takes for ranges of at most `rows` positions; it gets it before the first task.
+  virtual std::size_t scratch_bytes(std::int64_t rows) const {
+    (void)rows;
+    return 0;
+  }
+  virtual void use_scratch(void* memory) { (void)memory; }
   virtual void block_stats(const StatsTask& task, const core::DeviceCall& call) = 0;
   virtual void fill_p(const PTask& task, const core::DeviceCall& call) = 0;
   virtual void add_hidden(const HiddenTask& task, const core::DeviceCall& call) = 0;

@@ -1,0 +1,31 @@
+// What a row of the logits' gradient is made of: the P form, or in binary64 the gradient itself.
+#pragma once
+
+#include "cuda/kernel/row_finish.cuh"
+#include "order/p_form.h"
+
+namespace samebits::cuda {
+
+// A row under fma64.v1+row64.v1, which is unfused inside.
+struct HeadRow64 {
+  order::RowClass kind;
+  order::GradientRow<order::Row64V1> columns;
+  double target;  // the gradient of the target's column
+};
+
+template <class Row>
+using GradientForm = std::conditional_t<sizeof(typename Row::Real) == 4, order::PRow, HeadRow64>;
+
+// An element of P, before it is rounded; `target`: the column is the target's.
+__device__ __forceinline__ float p_value(const order::PRow& row, float z, bool target) {
+  if (row.kind == order::RowClass::kNan) return order::canonical_nan<float>();
+  if (row.kind == order::RowClass::kEmpty || target) return 0.0f;
+  return order::p_column(row, z);
+}
+__device__ __forceinline__ double p_value(const HeadRow64& row, double z, bool target) {
+  if (row.kind == order::RowClass::kNan) return order::canonical_nan<double>();
+  if (row.kind == order::RowClass::kEmpty) return 0.0;
+  return target ? row.target : order::gradient_column(row.columns, z);
+}
+
+}  // namespace samebits::cuda

@@ -1,0 +1,108 @@
+// linear_logp forward: the rows that take part, their block statistics by an engine, and the end of each row.
+#include "cuda/kernel/head_forward.cuh"
+#include "cuda/launch/head_engines.h"
+#include "cuda/launch/head_rows.h"
+#include "cuda/launch/launch.h"
+#include "cuda/launch/operators.h"
+#include "cuda/launch/row_list.h"
+
+namespace samebits::cuda {
+namespace {
+
+// Of a chunk of rows: gathered hidden states and block statistics; and its rows, however little these take.
+constexpr std::int64_t kChunkBytes = std::int64_t{112} << 20, kMostRows = 8192;
+
+// Rows of a chunk: as few chunks as possible, of equal length.
+std::int64_t chunk_rows(const core::LinearLogpProblem& head, std::int64_t row_bytes) {
+  const std::int64_t rows = head.logp.rows;
+  const std::int64_t most = std::clamp<std::int64_t>(kChunkBytes / row_bytes / 128 * 128, 128, kMostRows);
+  if (rows <= most) return rows;
+  const std::int64_t chunks = (rows + most - 1) / most;
+  return std::min(most, ((rows + chunks - 1) / chunks + 127) / 128 * 128);
+}
+
+template <class Row>
+struct ForwardArrays {
+  using Real = typename Row::Real;
+
+  HeadRows rows;
+  std::int64_t chunk = 0, blocks = 0;
+  Real* target_logit = nullptr;  // [rows]
+  void* hidden = nullptr;        // [chunk, stride]
+  BlockStats<Real> stats = {};   // each [blocks, chunk]
+  void* engine = nullptr;
+
+  ForwardArrays(const core::LinearLogpProblem& head, const HeadEngine& by, Pieces& pieces)
+      : rows(head.logp, false, pieces), blocks(order::block_count(head.logp.vocab)) {
+    const bool entropy = head.logp.wants_entropy();
+    const std::int64_t hidden_bytes = gathered_stride(head.hidden_size) * dtype_size(head.hidden.dtype);
+    chunk = chunk_rows(head, hidden_bytes + BlockStats<Real>::bytes(blocks, entropy));
+    pieces.take(target_logit, rows.capacity);
+    hidden = pieces.take_bytes(static_cast<std::size_t>(chunk * hidden_bytes));
+    pieces.take(stats.m, chunk * blocks);
+    pieces.take(stats.s, chunk * blocks);
+    if (entropy) pieces.take(stats.u, chunk * blocks);
+    engine = pieces.take_bytes(by.scratch_bytes(chunk));
+  }
+};
+
+template <class Row>
+void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scratch,
+         const core::DeviceCall& call) {
+  using Real = typename Row::Real;
+  Pieces pieces(&scratch);
+  const ForwardArrays<Row> at(head, engine, pieces);
+  engine.use_scratch(at.engine);
+  list_head_rows(head.logp, at.rows, call);
+  in_ranges(head.logp.rows, at.chunk, [&](std::int64_t first, std::int64_t rows) {
+    const PositionRange range{first, rows, at.rows.count};
+    gather_hidden(head, at.rows, range, at.hidden, call);
+    StatsTask task;
+    task.range = range;
+    task.hidden = {at.hidden, gathered_stride(head.hidden_size)};
+    task.inverse_tau = static_cast<const float*>(at.rows.inverse_tau);
+    task.target = at.rows.target;
+    task.max = reinterpret_cast<float*>(at.stats.m);
+    task.sum = reinterpret_cast<float*>(at.stats.s);
+    task.entropy_sum = reinterpret_cast<float*>(at.stats.u);
+    task.target_logit = reinterpret_cast<float*>(at.target_logit);
+    engine.block_stats(task, call);
+    launch("finish_rows", finish_rows<Row>, {(rows + kFinishRows - 1) / kFinishRows, 32 * kFinishWarps}, call,
+           head.logp, at.rows, range, at.stats, static_cast<const Real*>(at.target_logit),
+           static_cast<int>(at.blocks));
+  });
+}
+
+std::size_t scratch_bytes(const core::LinearLogpProblem& head, const HeadEngine& engine,
+                          const core::DeviceCall& call) {
+  Pieces pieces(nullptr);
+  if (head.logp.binary64)
+    ForwardArrays<order::Row64V1>(head, engine, pieces);
+  else
+    ForwardArrays<order::RowV1>(head, engine, pieces);
+  return with_row_list(head.logp, call, pieces.bytes());
+}
+
+}  // namespace
+
+void linear_logp_forward(core::LinearLogpProblem head, const core::DeviceCall& call) {
+  const DeviceGuard guard(call.device);
+  check_row_count(head.logp);
+  const HeadEngineChoice choice = make_head_engine(shape_of(head), call.device);
+  Scratch scratch(call, scratch_bytes(head, *choice.engine, call));
+  take_row_list(head.logp, call, scratch);
+  if (head.logp.binary64)
+    run<order::Row64V1>(head, *choice.engine, scratch, call);
+  else
+    run<order::RowV1>(head, *choice.engine, scratch, call);
+}
+
+std::size_t linear_logp_scratch_bytes(const core::LinearLogpProblem& head, const core::DeviceCall& call) {
+  if (head.logp.rows == 0) return 0;
+  check_row_count(head.logp);
+  const DeviceGuard guard(call.device);
+  const HeadEngineChoice choice = make_head_engine(shape_of(head), call.device);
+  return Scratch::padded(scratch_bytes(head, *choice.engine, call));
+}
+
+}  // namespace samebits::cuda
