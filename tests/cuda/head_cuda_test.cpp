@@ -16,7 +16,16 @@ LogpResult on_gpu(const HeadCase& head, const WantedRows& wanted = {}) {
   return head_forward(head, {}, wanted, device);
 }
 
+std::string describe(const HeadCase& head) {
+  return std::string(dtype_name(head.hidden.dtype)) + " " + head.contract + ", rows " +
+         std::to_string(head.logp.rows) + ", V " + std::to_string(head.logp.vocab) + " of " +
+         std::to_string(head.logp.columns) + ", H " + std::to_string(head.size) + ", layouts " +
+         std::to_string(static_cast<int>(head.hidden_lay)) + " and " +
+         std::to_string(static_cast<int>(head.weight_lay));
+}
+
 TEST(CudaHead, random_calls_equal_the_cpu) {
+  int failures = 0;
   for (int i = 0; i < 600; ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
     Rng rng(static_cast<std::uint64_t>(i) + 0x4ead);
@@ -26,7 +35,9 @@ TEST(CudaHead, random_calls_equal_the_cpu) {
     if (rng.chance(4)) head.contract = "fma";
     vary_head(head, rng);
     const WantedRows wanted{!rng.chance(4), rng.chance(2), !rng.chance(4)};
-    ASSERT_TRUE(same_result(on_cpu(head, wanted), on_gpu(head, wanted), Finite::kPerhapsNone));
+    EXPECT_TRUE(same_result(on_cpu(head, wanted), on_gpu(head, wanted), Finite::kPerhapsNone))
+        << describe(head);
+    if (HasFailure() && ++failures == 5) return;  // the rest would tell nothing new
   }
 }
 
@@ -39,7 +50,7 @@ TEST(CudaHead, row_counts_equal_the_cpu) {
       HeadCase head = random_head_case(rng, rows, rows > 2000 ? 260 : 1000, 24, dtype);
       for (std::int64_t row = 0; row < rows; row += 5)
         head.logp.targets[static_cast<std::size_t>(row)] = -100;
-      ASSERT_TRUE(same_result(on_cpu(head), on_gpu(head)));
+      EXPECT_TRUE(same_result(on_cpu(head), on_gpu(head)));
     }
 }
 
@@ -51,7 +62,7 @@ TEST(CudaHead, long_vocabularies_and_hidden_sizes_equal_the_cpu) {
       SCOPED_TRACE(std::string(dtype_name(dtype)) + ", V " + std::to_string(vocab));
       Rng rng(static_cast<std::uint64_t>(vocab));
       const HeadCase head = random_head_case(rng, rows, vocab, size, dtype);
-      ASSERT_TRUE(same_result(on_cpu(head), on_gpu(head)));
+      EXPECT_TRUE(same_result(on_cpu(head), on_gpu(head)));
     }
 }
 
@@ -60,7 +71,7 @@ TEST(CudaHead, edge_rows_equal_the_cpu) {
     for (const char* edge : kHeadEdges) {
       SCOPED_TRACE(std::string(dtype_name(dtype)) + ", " + edge);
       const HeadCase head = edge_head_case(edge, dtype);
-      ASSERT_TRUE(same_result(on_cpu(head), on_gpu(head), Finite::kPerhapsNone));
+      EXPECT_TRUE(same_result(on_cpu(head), on_gpu(head), Finite::kPerhapsNone));
     }
 }
 
@@ -73,7 +84,7 @@ TEST(CudaHead, a_row_alone_has_the_bits_it_has_in_a_batch) {
     for (const std::int64_t rows : {1, 2, 17, 64, 255, 256}) {
       std::vector<std::int64_t> picked;
       for (std::int64_t i = 0; i < rows; ++i) picked.push_back(299 - i * 299 / rows);
-      ASSERT_TRUE(same_bits(take(all.logp, 1, picked), on_gpu(take_rows(head, picked)).logp)) << rows;
+      EXPECT_TRUE(same_bits(take(all.logp, 1, picked), on_gpu(take_rows(head, picked)).logp)) << rows;
     }
   }
 }
@@ -86,7 +97,7 @@ TEST(CudaHead, a_workspace_of_the_right_size_is_used) {
     DeviceResidence device;
     ExecContext context;
     context.workspace = device.workspace(bytes);
-    ASSERT_TRUE(same_result(expected, head_forward(head, context, {}, device)));
+    EXPECT_TRUE(same_result(expected, head_forward(head, context, {}, device)));
   }
 }
 

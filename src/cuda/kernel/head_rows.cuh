@@ -105,13 +105,23 @@ __global__ void __launch_bounds__(32 * kGatherWarps)
                 std::int64_t size, const std::int32_t* row, const PositionRange range, Bits* out,
                 std::int64_t out_stride) {
   constexpr int kWords = 16 / static_cast<int>(sizeof(Bits));
+  __shared__ const Bits* starts[kGatherWarps];
+  // By few threads and before all else: it divides.
+  const std::int64_t first = blockIdx.x * std::int64_t{kGatherWarps};
+  if (threadIdx.x < kGatherWarps && first + threadIdx.x < range.rows) {
+    const std::int64_t position = range.first + first + threadIdx.x;
+    const auto* data = static_cast<const Bits*>(hidden.data);
+    starts[threadIdx.x] = position < *range.count ? data + hidden.index.offset(row[position]) : nullptr;
+  }
+  __syncthreads();
+
   const int lane = threadIdx.x % 32;
-  const std::int64_t i = blockIdx.x * std::int64_t{kGatherWarps} + threadIdx.x / 32;
+  const std::int64_t i = first + threadIdx.x / 32;
   if (i >= range.rows || range.first + i >= (*range.count + 63) / 64 * std::int64_t{64}) return;
-  Bits* to = out + i * out_stride;
+  const Bits* const from = starts[threadIdx.x / 32];
+  Bits* const to = out + i * out_stride;
   std::int64_t k = 0;
-  if (range.first + i < *range.count) {
-    const auto* from = static_cast<const Bits*>(hidden.data) + hidden.index.offset(row[range.first + i]);
+  if (from != nullptr) {
     if (hidden_stride == 1 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
       for (std::int64_t v = lane; v < size / kWords; v += 32)
         reinterpret_cast<uint4*>(to)[v] = reinterpret_cast<const uint4*>(from)[v];
