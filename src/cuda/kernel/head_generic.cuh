@@ -4,17 +4,9 @@
 #include "cuda/kernel/block_warp.cuh"
 #include "cuda/kernel/head_gradient_row.cuh"
 #include "cuda/launch/head_engine.h"
+#include "cuda/launch/product_tiles.h"
 
 namespace samebits::cuda {
-
-// Products of the rows [row, row + rows) of a range with the columns [column, column + columns).
-template <class Real>
-struct ProductTile {
-  Real* data;
-  std::int64_t stride;
-  std::int64_t row, rows;
-  std::int64_t column, columns;
-};
 
 // Block statistics of logits; `column` is a multiple of 128, and so is `columns` unless it is the end of the vocabulary.
 // A warp per block; the CTA's warps take neighbouring rows of one block.

@@ -3,16 +3,10 @@
 #include "cuda/kernel/head_generic.cuh"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/product.h"
+#include "cuda/launch/product_tiles.h"
 
 namespace samebits::cuda {
 namespace {
-
-// Bytes of the buffer, and its columns where there is enough of everything.
-constexpr std::int64_t kBufferBytes = std::int64_t{14} << 20, kBufferColumns = 3584;
-
-constexpr std::int64_t whole_blocks(std::int64_t columns) {
-  return (columns + order::kBlock - 1) / order::kBlock * order::kBlock;
-}
 
 template <class Row>
 class GenericEngine : public HeadEngine {
@@ -24,14 +18,12 @@ class GenericEngine : public HeadEngine {
   const char* name() const override { return "generic"; }
 
   std::size_t scratch_bytes(std::int64_t rows) const override {
-    const std::int64_t segment = std::min(shape_.vocab, order::kSegment);
-    const std::int64_t elements = std::max(rows * whole_blocks(std::max(shape_.vocab, shape_.hidden_size)),
-                                           segment * whole_blocks(shape_.hidden_size));
-    return static_cast<std::size_t>(
-        std::min(elements * static_cast<std::int64_t>(sizeof(Real)), kBufferBytes));
+    const std::int64_t segment = std::min(shape_.vocab, order::kSegment), size = shape_.hidden_size;
+    return std::max(ProductTiles<Real>::bytes(rows, std::max(shape_.vocab, size)),
+                    ProductTiles<Real>::bytes(segment, size));
   }
 
-  void use_scratch(void* memory) override { buffer_ = static_cast<Real*>(memory); }
+  void use_scratch(void* memory) override { tiles_.buffer = static_cast<Real*>(memory); }
 
   void block_stats(const StatsTask& task, const core::DeviceCall& call) override {
     logits(task.range, task.hidden, 0, shape_.vocab, call, [&](const ProductTile<Real>& tile) {
@@ -48,14 +40,15 @@ class GenericEngine : public HeadEngine {
   }
 
   void add_hidden(const HiddenTask& task, const core::DeviceCall& call) override {
-    tiles(task.range.rows, shape_.hidden_size, [&](const ProductTile<Real>& tile) {
+    tiles_.cover(task.range.rows, shape_.hidden_size, [&](const ProductTile<Real>& tile) {
       Product product = blank(tile);
       product.depth = task.columns;
       product.a_dtype = stored_dtype(shape_);
-      product.a = {at(task.p, product.a_dtype, tile.row * task.p_stride), task.p_stride, 1};
-      product.b = {at(shape_.weight.data, shape_.dtype,
-                      task.column * shape_.weight.row_stride + tile.column * shape_.weight.column_stride),
-                   shape_.weight.row_stride, shape_.weight.column_stride};
+      product.a = {element_at(task.p, product.a_dtype, tile.row * task.p_stride), task.p_stride, 1};
+      product.b = {
+          element_at(shape_.weight.data, shape_.dtype,
+                     task.column * shape_.weight.row_stride + tile.column * shape_.weight.column_stride),
+          shape_.weight.row_stride, shape_.weight.column_stride};
       product.row_first = task.range.first + tile.row;
       product.row_bound = task.range.count;
       segment_product(product, call);
@@ -73,7 +66,7 @@ class GenericEngine : public HeadEngine {
     const std::int64_t size = shape_.hidden_size;
     // The first segment goes to its place at once: a chain never ends in -0, so adding it to +0 changes nothing.
     if (task.range.first == 0) return weight_product(task, {total, size, 0, task.columns, 0, size}, call);
-    tiles(task.columns, size, [&](const ProductTile<Real>& tile) {
+    tiles_.cover(task.columns, size, [&](const ProductTile<Real>& tile) {
       weight_product(task, tile, call);
       launch("tile_sums", tile_sums<Real>, shape_of(tile), call, tile, total, size, std::int64_t{0},
              static_cast<const std::int32_t*>(nullptr));
@@ -81,10 +74,6 @@ class GenericEngine : public HeadEngine {
   }
 
  private:
-  static const void* at(const void* data, DType dtype, std::int64_t element) {
-    return static_cast<const char*>(data) + element * dtype_size(dtype);
-  }
-
   static LaunchShape shape_of(const ProductTile<Real>& tile) {
     return {tile.rows * ((tile.columns + kTileColumns - 1) / kTileColumns), kTileThreads};
   }
@@ -110,37 +99,21 @@ class GenericEngine : public HeadEngine {
     return product;
   }
 
-  // `body` on tiles of the buffer that cover `rows` by `columns`.
-  template <class Body>
-  void tiles(std::int64_t rows, std::int64_t columns, Body&& body) const {
-    constexpr std::int64_t kElements = kBufferBytes / static_cast<std::int64_t>(sizeof(Real));
-    if (rows == 0 || columns == 0) return;
-    std::int64_t width = std::min(whole_blocks(columns), kBufferColumns);
-    const std::int64_t height = std::min(kElements / width, rows);
-    if (height == rows)
-      width = std::min(whole_blocks(columns), kElements / rows / order::kBlock * order::kBlock);
-    in_ranges(columns, width, [&](std::int64_t column, std::int64_t wide) {
-      in_ranges(rows, height, [&](std::int64_t row, std::int64_t high) {
-        body(ProductTile<Real>{buffer_, whole_blocks(wide), row, high, column, wide});
-      });
-    });
-  }
-
   // The same with the logits of the columns [column, column + columns) in the tile.
   template <class Body>
   void logits(const PositionRange& range, const GatheredRows& hidden, std::int64_t column,
               std::int64_t columns, const core::DeviceCall& call, Body&& body) const {
-    tiles(range.rows, columns, [&](ProductTile<Real> tile) {
+    tiles_.cover(range.rows, columns, [&](ProductTile<Real> tile) {
       tile.column += column;
       Product product = blank(tile);
       product.depth = shape_.hidden_size;
-      product.a = {at(hidden.data, shape_.dtype, tile.row * hidden.stride), hidden.stride, 1};
-      product.b = {at(shape_.weight.data, shape_.dtype, tile.column * shape_.weight.row_stride),
+      product.a = {element_at(hidden.data, shape_.dtype, tile.row * hidden.stride), hidden.stride, 1};
+      product.b = {element_at(shape_.weight.data, shape_.dtype, tile.column * shape_.weight.row_stride),
                    shape_.weight.column_stride, shape_.weight.row_stride};
       product.row_first = range.first + tile.row;
       product.row_bound = range.count;
       if (shape_.bias != nullptr) {
-        product.bias = at(shape_.bias, shape_.dtype, tile.column * shape_.bias_stride);
+        product.bias = element_at(shape_.bias, shape_.dtype, tile.column * shape_.bias_stride);
         product.bias_stride = shape_.bias_stride;
       }
       segment_product(product, call);
@@ -155,15 +128,15 @@ class GenericEngine : public HeadEngine {
     Product product = blank(tile);
     product.a_dtype = product.b_dtype = stored;
     product.depth = task.range.rows;
-    product.a = {at(task.p, stored, tile.row), 1, task.p_stride};
-    product.b = {at(task.x, stored, tile.column), task.x_stride, 1};
+    product.a = {element_at(task.p, stored, tile.row), 1, task.p_stride};
+    product.b = {element_at(task.x, stored, tile.column), task.x_stride, 1};
     product.depth_first = task.range.first;
     product.depth_bound = task.range.count;
     segment_product(product, call);
   }
 
   const HeadShape shape_;
-  Real* buffer_ = nullptr;
+  ProductTiles<Real> tiles_;
 };
 
 }  // namespace
