@@ -3,6 +3,7 @@
 import torch
 
 AUTO_BYTES = 4 << 30
+KEEPING: tuple[tuple[int, int], ...] = ()  # compute capabilities whose forward kernel can write probabilities
 EVERY_ROW = 1 << 62  # a constant, so that a compiled call does not depend on the number of rows
 _COLUMNS = 64  # kept rows are padded to a multiple of so many
 
@@ -23,11 +24,11 @@ def saved_rows(memory, hidden, weight, contract, entropy, vocab_size) -> int:
     """The number of rows a budget allows; 0 where probabilities cannot be kept.
 
     They can be where they do not depend on the upstream gradient and a kernel writes them on its way:
-    bfloat16 under tc16, without an entropy, on a Hopper GPU.
+    bfloat16 under tc16, without an entropy, on a GPU of KEEPING.
     """
     if memory == "recompute" or entropy or contract == "fma" or hidden.dtype != torch.bfloat16:
         return 0
-    if hidden.device.type != "cuda" or torch.cuda.get_device_capability(hidden.device) != (9, 0):
+    if hidden.device.type != "cuda" or torch.cuda.get_device_capability(hidden.device) not in KEEPING:
         return 0
     if memory == "save":
         return EVERY_ROW

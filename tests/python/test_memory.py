@@ -22,8 +22,9 @@ def gradients(**options):
 
 @pytest.fixture
 def hopper(monkeypatch):
-    """A GPU of compute capability 9.0 to ask about."""
+    """A GPU of compute capability 9.0 to ask about, whose kernels keep probabilities."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(_memory, "KEEPING", ((9, 0),))
     with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
         yield
 

@@ -197,6 +197,25 @@ def test_a_frozen_weight_stays_frozen():
     assert not head.logp(HIDDEN, TARGETS).requires_grad
 
 
+def test_a_functional_call_differentiates_the_weight_it_is_given():
+    head, other = small(), (WEIGHT.float() * 2).bfloat16()
+
+    def loss(weight):
+        return torch.func.functional_call(head, {"weight": weight}, (HIDDEN, TARGETS)).sum()
+
+    leaf = other.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(sb.linear_logp(HIDDEN, leaf, TARGETS).sum(), leaf)
+    assert_same_bits(torch.func.grad(loss)(other), expected)
+
+
+def test_a_copy_and_a_state_dict_carry_weights_and_checkpoint():
+    head = small(checkpoint="my-run@step-3")
+    twin = copy.deepcopy(head)
+    assert twin.checkpoint == "my-run@step-3" and twin.weight is not head.weight
+    twin.load_state_dict({"weight": WEIGHT * 2})
+    assert_same_bits(twin.weight.detach(), WEIGHT * 2)
+
+
 def test_the_compiler_takes_the_module_whole():
     head = small()
     compiled = torch.compile(head, fullgraph=True, backend="aot_eager")
