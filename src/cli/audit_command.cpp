@@ -182,6 +182,7 @@ int run_audit(const AuditArguments& arguments) {
   AuditFindings findings;
   findings.comparisons = comparisons_of(record, job);
   findings.inputs = recorded_inputs(record.metadata(), job);
+  findings.recorded_provenance = metadata_entry(record, record_key::kProvenance);
   findings.judge = arguments.twin ? "the scalar twin" : job.plan().backend;
   const bool asked_for = !arguments.state.empty();
   AuditState state(asked_for ? arguments.state : arguments.record + ".audit", asked_for,

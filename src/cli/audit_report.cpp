@@ -49,9 +49,10 @@ void print_findings(const AuditFindings& findings, const LogpJob& job) {
       as_recorded += (as_recorded.empty() ? ", " : " and ") + input.name;
       continue;
     }
-    const char* are = input.name == "logits" ? "logits are not the recorded ones" : nullptr;
-    std::printf("the %s: digest %s, recorded %s\n",
-                are != nullptr ? are : (input.name + " is not the recorded one").c_str(), input.found.c_str(),
+    const std::string verb = input.name == "logits"   ? "logits are not the recorded ones"
+                             : input.name == "hidden" ? "hidden states are not the recorded ones"
+                                                      : input.name + " is not the recorded one";
+    std::printf("the %s: digest %s, recorded %s\n", verb.c_str(), input.found.c_str(),
                 shown(input.recorded).c_str());
   }
   if (!as_recorded.empty()) as_recorded += " as recorded";
@@ -86,6 +87,7 @@ std::string findings_json(const AuditFindings& findings, const LogpJob& job) {
   for (const Comparison& comparison : findings.comparisons) {
     json["tensors"][comparison.name] = comparison.json(job.leading_shape());
   }
+  json["recorded_provenance"] = nlohmann::ordered_json::parse(findings.recorded_provenance);
   json["provenance"] = nlohmann::ordered_json::parse(job.plan().provenance_json);
   return json.dump(2);
 }

@@ -35,7 +35,7 @@ nlohmann::ordered_json Comparison::json(const std::vector<std::int64_t>& shape) 
 
 bool Comparison::restore(const nlohmann::ordered_json& json) {
   const auto number = [&](const char* key, std::int64_t& value) {
-    if (!json.contains(key) || !json[key].is_number_unsigned()) return false;
+    if (!json.contains(key) || !json[key].is_number_integer()) return false;
     value = json[key].get<std::int64_t>();
     return value >= 0;
   };

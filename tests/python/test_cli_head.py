@@ -133,7 +133,7 @@ def test_other_inputs_are_told_from_other_arithmetic(tmp_path):
     other[2, 4, 63] *= 2
     save_file({"hidden": other, "targets": targets}, tmp_path / "h2")
     text = run("audit", tmp_path / "h2", tmp_path / "r", "--weight", tmp_path / "w", status=1).stdout
-    assert "first at row 14" in text and "the hidden is not the recorded one" in text
+    assert "first at row 14" in text and "the hidden states are not the recorded ones" in text
 
 
 def test_audit_takes_a_record_that_python_wrote(tmp_path):
@@ -142,9 +142,13 @@ def test_audit_takes_a_record_that_python_wrote(tmp_path):
     out = sb.linear_logp(hidden, weight, targets, temperature=0.7, ignore_index=-100, return_lse=True)
     plan = sb.plan("linear_logp", hidden, weight, targets, temperature=0.7, ignore_index=-100)
     tensors = {"logp": out.logp, "lse": out.lse, "targets": targets}
-    save_file(tensors, tmp_path / "r", {"samebits.provenance": json.dumps(plan.provenance)})
-    text = run("audit", tmp_path / "h", tmp_path / "r", "--weight", tmp_path / "w").stdout
-    assert text.startswith("same bits: logp, lse of 15 rows, tc16.v1+row.v1, recomputed by ")
+    # A strict operator says more; what decides bits is in "semantics".
+    provenance = {"model": "nemotron_h", "checkpoint": "x@y", **plan.provenance, "device_probe": "passed"}
+    save_file(tensors, tmp_path / "r", {"samebits.provenance": json.dumps(provenance)})
+    audit = ("audit", tmp_path / "h", tmp_path / "r", "--weight", tmp_path / "w")
+    assert run(*audit).stdout.startswith("same bits: logp, lse of 15 rows, tc16.v1+row.v1, recomputed by ")
+    report = json.loads(run(*audit, "--json").stdout)
+    assert report["recorded_provenance"] == provenance and report["weight_as_recorded"] is None
 
 
 def test_chunks_and_masked_tokens_keep_their_bits(tmp_path):
