@@ -25,12 +25,14 @@ std::string_view version();
 
 /// The question put to plan().
 struct PlanRequest {
-  std::string op = "logp";        ///< "logp", "linear_logp" or "matmul"
-  DType dtype = DType::kFloat32;  ///< of logits, hidden or a
+  std::string op = "logp";        ///< "logp", "linear_logp", "matmul" or "embedding"
+  DType dtype = DType::kFloat32;  ///< of logits, hidden, a or an embedding's weight
   Device device = {};             ///< where the operands live
   std::string backend = "auto";   ///< as ExecContext::backend
-  std::string contract = "auto";  ///< as MatmulOptions::contract; ignored by logp
-  LogpOptions options = {};       ///< semantics; row_temperature and rows count only as present or not
+  std::string contract = "auto";  ///< as MatmulOptions::contract; ignored by logp and embedding
+  LogpOptions options = {};       ///< semantics; row_temperature and rows count only as present or not.
+                                  ///< Of an embedding on_invalid alone counts,
+  std::optional<std::int64_t> padding_idx = std::nullopt;  ///< and this.
   std::int64_t vocab = 0;         ///< last extent of the logits or rows of weight; 0 when unknown
 };
 

@@ -9,6 +9,7 @@ from ._native import version as __version__  # first: refuses a torch or a libra
 # isort: split
 from . import _fake, _vmap  # noqa: F401  shapes for torch.compile, and vmap of the operators
 from ._backends import Backend, Choice, backends
+from ._embedding import embedding
 from ._errors import NotDifferentiableError
 from ._linear import linear, matmul
 from ._linear_logp import linear_logp
@@ -25,6 +26,7 @@ __all__ = [
     "Plan",
     "__version__",
     "backends",
+    "embedding",
     "linear",
     "linear_logp",
     "logp",

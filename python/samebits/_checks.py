@@ -7,6 +7,7 @@ These run for arguments that cannot reach it (not a tensor, another device), and
 import torch
 
 from . import _native, _torch_private
+from ._errors import NotDifferentiableError
 
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 INTEGER = (torch.int32, torch.int64)
@@ -105,6 +106,30 @@ def products(names: tuple[str, ...], *values) -> None:
                 f"{argument}: is {name(value.dtype)} but {names[0]} is {name(first.dtype)}; "
                 "operands of one call must share one dtype"
             )
+
+
+def accumulator(argument: str, buffer, weight: torch.Tensor) -> None:
+    """A buffer to which backward adds the gradient of `weight`, which is an operand of a floating dtype."""
+    tensor(argument, buffer)
+    if torch.compiler.is_compiling() or _torch_private.transforms_active():
+        raise NotDifferentiableError(
+            f"{argument}: a buffer that backward writes is not traced by torch.compile or transforms; may be "
+            "None"
+        )
+    wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
+    device(argument, buffer, weight, "weight")
+    if buffer.dtype != wide:
+        raise TypeError(f"{argument}: is {name(buffer.dtype)}; must be {name(wide)}")
+    if buffer.shape != weight.shape:
+        raise ValueError(
+            f"{argument}: has shape {list(buffer.shape)}; must be {list(weight.shape)}, that of weight"
+        )
+    if buffer.requires_grad:
+        raise ValueError(
+            f"{argument}: requires grad; must be a buffer without history, such as weight.main_grad"
+        )
+    if torch.is_grad_enabled() and not weight.requires_grad:
+        raise ValueError(f"{argument}: weight does not require grad, so nothing would be added; may be None")
 
 
 def _elements_coincide(value: torch.Tensor) -> bool:

@@ -70,6 +70,23 @@ def _(a, b, out_dtype=None, contract="auto", backend="auto", bias=None):
     return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype or a.dtype)
 
 
+@register("samebits::embedding")
+def _(ids, weight, padding_idx=None, on_invalid="nan", backend="auto"):
+    _checks.device("ids", ids, weight, "weight")
+    return weight.new_empty((*ids.shape, weight.shape[1]))
+
+
+@register("samebits::embedding_backward")
+def _(ids, grad, vocab, padding_idx=None, backend="auto"):
+    _checks.device("ids", ids, grad, "grad")
+    return grad.new_empty((vocab, grad.shape[-1]))
+
+
+@register("samebits::embedding_backward_into")
+def _(ids, grad, grad_accumulator, padding_idx=None, backend="auto"):
+    _checks.device("ids", ids, grad, "grad")
+
+
 @register("samebits::linear_logp_forward")
 def _(hidden, weight, targets, bias, lse, entropy, stats, contract, saved_rows, row_temperature=None,
       rows=None, temperature=1.0, ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from . import _checks, _head, _memory, _torch_private
 from ._curvature import Call, with_selection
-from ._errors import NotDifferentiableError, raise_clearly
+from ._errors import raise_clearly
 from ._linear import check_contract
 from ._logp import (
     LogpEntropy,
@@ -186,7 +186,7 @@ def linear_logp(
     number, row_temperature = split_temperature(temperature, targets)
     _checks.row_lists(row_temperature, rows, hidden, "hidden")
     if grad_weight_accumulator is not None:
-        _check_accumulator(grad_weight_accumulator, hidden, weight)
+        _checks.accumulator("grad_weight_accumulator", grad_weight_accumulator, weight)
     if out is not None:
         check_logp_out(out, hidden, targets, row_temperature, rows, precision)
         for argument, value in (("weight", weight), ("bias", bias)):
@@ -212,27 +212,6 @@ def linear_logp(
         raise_clearly(error, _check_linear_logp, hidden, weight, targets, bias)
     values = logp if out is None else write_out(out, logp, rows)
     return pack(values, lse, entropy, return_lse, return_entropy)
-
-
-def _check_accumulator(buffer, hidden, weight) -> None:
-    name = "grad_weight_accumulator"
-    _checks.tensor(name, buffer)
-    if torch.compiler.is_compiling() or _torch_private.transforms_active():
-        raise NotDifferentiableError(
-            f"{name}: a buffer that backward writes is not traced by torch.compile or transforms; may be None"
-        )
-    wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-    _checks.device(name, buffer, hidden, "hidden")
-    if buffer.dtype != wide:
-        raise TypeError(f"{name}: is {_checks.name(buffer.dtype)}; must be {_checks.name(wide)}")
-    if buffer.shape != weight.shape:
-        raise ValueError(
-            f"{name}: has shape {list(buffer.shape)}; must be {list(weight.shape)}, that of weight"
-        )
-    if buffer.requires_grad:
-        raise ValueError(f"{name}: requires grad; must be a buffer without history, such as weight.main_grad")
-    if torch.is_grad_enabled() and not weight.requires_grad:
-        raise ValueError(f"{name}: weight does not require grad, so nothing would be added; may be None")
 
 
 def _check_linear_logp(hidden, weight, targets, bias) -> None:

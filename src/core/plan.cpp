@@ -72,6 +72,8 @@ std::string quoted_name(std::string_view name) { return std::string("'").append(
 
 // The contract's id, or an empty string and a refusal.
 std::string choose_contract(const PlanRequest& request, bool row64, std::vector<std::string>& refusals) {
+  if (request.op == "embedding")
+    return request.dtype == DType::kFloat64 ? "embedding64.v1" : "embedding.v1";
   const bool has_product = request.op != "logp";
   const bool half = request.dtype == DType::kFloat16 || request.dtype == DType::kBFloat16;
   const std::string row = row64 ? "row64.v1" : "row.v1";
@@ -122,6 +124,11 @@ const char* on_invalid_name(OnInvalid value) {
 std::string semantics_json(const PlanRequest& request, bool row64) {
   const LogpOptions& options = request.options;
   JsonObject semantics;
+  if (request.op == "embedding") {
+    semantics.add("on_invalid", std::string_view(on_invalid_name(options.on_invalid)));
+    if (request.padding_idx) return semantics.add("padding_idx", *request.padding_idx).text();
+    return semantics.raw("padding_idx", "null").text();
+  }
   if (options.row_temperature)
     semantics.add("temperature", std::string_view("per_row"));
   else
@@ -146,6 +153,7 @@ std::vector<std::string> kernel_ids(const std::string& op, const std::string& ba
   if (op == "logp")  // the last two: derivatives of higher order
     return {"logp_forward/" + backend, "logp_backward/" + backend, "probability/" + backend,
             "row_sum/" + backend};
+  if (op == "embedding") return {"embedding_forward/" + backend, "embedding_backward/" + backend};
   if (op == "linear_logp") return {"linear_logp_forward/" + backend, "linear_logp_backward/" + backend};
   return {op + "/" + backend};
 }
@@ -157,11 +165,11 @@ std::string plan_on_device(const PlanRequest& request, Plan& result) {
   try {
     const core::DeviceBackend& backend = core::pick_device_backend(request.device, context);
     result.backend = backend.name;
-    if (request.op == "logp")
+    if (request.op == "logp" || request.op == "embedding")
       result.kernels = kernel_ids(request.op, result.backend + "-" + backend.architecture(request.device));
     else
       result.refusals.push_back("op: is " + quoted_name(request.op) +
-                                ", which has no CUDA kernels yet; may be 'logp'");
+                                ", which has no CUDA kernels yet; may be 'logp' or 'embedding'");
     return backend.device_name(request.device);
   } catch (const Error& error) {
     result.refusals.push_back(error.what());
@@ -175,16 +183,18 @@ Plan plan(const PlanRequest& request) {
   Plan result;
   result.op = request.op;
   result.level = "cross_device";
-  const bool known = request.op == "logp" || request.op == "linear_logp" || request.op == "matmul";
+  const bool known = request.op == "logp" || request.op == "linear_logp" || request.op == "matmul" ||
+                     request.op == "embedding";
+  const bool has_options = request.op == "logp" || request.op == "linear_logp";
   const bool row64 = request.dtype == DType::kFloat64 || request.options.precision == Precision::kFloat64;
   if (!known)
     result.refusals.push_back("op: is " + quoted_name(request.op) +
-                              "; may be 'logp', 'linear_logp' or 'matmul'");
+                              "; may be 'logp', 'linear_logp', 'matmul' or 'embedding'");
   if (!is_floating(request.dtype))
     result.refusals.push_back("dtype: is " + std::string(dtype_name(request.dtype)) +
                               "; may be float32, bfloat16, float16 or float64");
   if (known && is_floating(request.dtype)) result.contract = choose_contract(request, row64, result.refusals);
-  if (known && request.op != "matmul") check_options(request, result.refusals);
+  if (has_options) check_options(request, result.refusals);
   std::string device_name;
   if (core::on_device(request.device)) {
     device_name = plan_on_device(request, result);

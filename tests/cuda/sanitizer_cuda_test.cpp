@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "device.h"
+#include "embedding_case.h"
 #include "random_case.h"
 #include "row_sum_case.h"
 
@@ -48,6 +49,22 @@ TEST(CudaSanitizer, small_shapes_of_row_sum) {
       ASSERT_TRUE(same_bits(row_sum_twin(values, 3), row_sum_call(values, 3, {}, {}, residence)))
           << dtype_name(dtype) << " " << columns;
     }
+}
+
+TEST(CudaSanitizer, small_shapes_of_embedding) {
+  for (int i = 0; i < 24; ++i) {
+    SCOPED_TRACE("case " + std::to_string(i));
+    Rng rng(static_cast<std::uint64_t>(i) + 0xe3b);
+    EmbeddingCase c = random_embedding_case(rng);
+    if (i % 8 == 0) {  // two segments and a bit of one id
+      c.ids.assign(2100, std::min<std::int64_t>(c.vocab - 1, 5));
+      c.grad = normal_elements(rng, c.weight.dtype, 2100 * c.columns);
+    }
+    DeviceResidence residence;
+    ASSERT_TRUE(same_embedding(embedding_twin(c),
+                               embedding_call(c, random_embedding_layout(rng, c), {}, residence),
+                               Finite::kPerhapsNone));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+"""Lookup of embedding rows, with a deterministic gradient."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from . import _checks, _lookup, _torch_private
+from ._errors import raise_clearly
+from ._logp import check_options
+
+
+def embedding(
+    ids: Tensor,
+    weight: Tensor,
+    *,
+    padding_idx: int | None = None,
+    on_invalid: Literal["nan", "zero", "raise"] = "nan",
+    grad_accumulator: Tensor | None = None,
+    backend: str | None = None,
+) -> Tensor:
+    """Rows of ``weight``: ``weight[ids]``, with a gradient that is summed in a fixed order.
+
+    Determinism level: cross_device (docs/contract.md, "Embedding"). Contract ``embedding.v1``, or
+    ``embedding64.v1`` for a float64 weight. Rows are copied bit for bit. A row of the gradient is the sum of
+    the upstream over the positions with that id, ascending, in float32 (float64 for float64), rounded once to
+    the dtype of ``weight``: it depends on those positions alone.
+
+    Args:
+        ids: ``[...]`` int32 or int64, any strides.
+        weight: ``[V, H]`` float32, float64, bfloat16 or float16, any strides.
+        padding_idx: a row, from the end if negative, that takes no part in the gradient. It is looked up like
+            any other.
+        on_invalid: what the row of an id outside ``[0, V)`` is: ``"nan"``, ``"zero"``, or ``"raise"``
+            (``ValueError`` naming the first such position; waits for the device). Such an id takes no part in
+            the gradient.
+        grad_accumulator: ``[V, H]`` float32 buffer (float64 for a float64 weight) to which backward adds
+            the gradient, one rounding each, before any rounding to the dtype of ``weight``; rows that no id
+            refers to are not touched, and ``weight.grad`` is left alone. Not under torch.compile, transforms
+            or ``create_graph``.
+        backend: force one of ``samebits.backends()`` by name.
+
+    Returns:
+        ``[..., H]`` of the dtype of ``weight``, differentiable to any order in ``weight``, in reverse and
+            forward mode and under the transforms of ``torch.func``.
+
+    Raises:
+        ValueError, TypeError: an argument that is not allowed, named in the message.
+        RuntimeError: no backend can run it.
+        NotDifferentiableError: a derivative of a gradient that went into ``grad_accumulator``.
+    """
+    _torch_private.refuse_compiled_transform()
+    check_options(None, on_invalid, None, backend)
+    if padding_idx is not None and (isinstance(padding_idx, bool) or not isinstance(padding_idx, int)):
+        raise TypeError(f"padding_idx: is a {type(padding_idx).__name__}; must be an int or None")
+    _check_embedding(ids, weight)
+    vocab = weight.shape[0]
+    if padding_idx is not None:
+        if not -vocab <= padding_idx < vocab:
+            raise ValueError(f"padding_idx: is {padding_idx}; may be {-vocab} to {vocab - 1}")
+        padding_idx %= vocab
+    if grad_accumulator is not None:
+        _checks.accumulator("grad_accumulator", grad_accumulator, weight)
+    try:
+        return _lookup.lookup(ids, weight, grad_accumulator, padding_idx, on_invalid, backend or "auto")
+    except Exception as error:
+        raise_clearly(error, _check_embedding, ids, weight)
+
+
+def _check_embedding(ids, weight) -> None:
+    _checks.tensor("ids", ids)
+    _checks.tensor("weight", weight)
+    _checks.device("ids", ids, weight, "weight")
+    _checks.dtype("ids", ids, _checks.INTEGER)
+    _checks.dtype("weight", weight, _checks.FLOATING)
+    if weight.dim() != 2 or weight.numel() == 0:
+        raise ValueError(
+            f"weight: has shape {list(weight.shape)}; must be [V, H] with at least one row and one column"
+        )
