@@ -196,7 +196,7 @@ int run_audit(const AuditArguments& arguments) {
       job_forward(job, arguments.run, arguments.twin), arguments.run.progress(), "audit",
       [&](const ChunkResult& chunk) { audit.add(chunk); }, start);
   findings.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  findings.computed = job.live_rows(start.row);
+  findings.computed = job.live_rows(start.row, job.rows());
   for (RecordedInput& rows : findings.inputs) {
     if (rows.name == job.source_name()) rows.found = digest_text(job.digest());
   }

@@ -16,8 +16,8 @@ namespace {
 using ProductFunction = std::function<void(const ConstTensorView&, const ConstTensorView&, const TensorView&,
                                            const MatmulOptions&)>;
 
-constexpr std::int64_t kSlabBytes =
-    4 << 20;  // of weight in one product: the twin decodes it into memory of its own
+// Of weight in one product: the twin decodes it into memory of its own.
+constexpr std::int64_t kSlabBytes = 4 << 20;
 
 struct Run {
   std::int64_t first, rows;
@@ -41,6 +41,8 @@ std::vector<Run> live_runs(std::int64_t rows, const std::int64_t* targets, const
   }
   return runs;
 }
+
+bool is_unfused(const Head& head, bool twin) { return twin || !head.is_whole(); }
 
 class Unfused {
  public:
@@ -92,7 +94,12 @@ class Unfused {
 
 }  // namespace
 
-bool is_unfused(const Head& head, bool twin) { return twin || !head.is_whole(); }
+std::int64_t most_rows_of_call(const Head& head, bool twin) {
+  constexpr std::int64_t kMost = 128, kLogitBytes = 128 << 20;
+  if (!is_unfused(head, twin)) return 0;
+  const std::int64_t bytes = head.type() == ElementType::kF64 ? 8 : 4;
+  return std::clamp<std::int64_t>(kLogitBytes / bytes / head.vocab(), 1, kMost);
+}
 
 ForwardFunction head_forward(const Head& head, const std::string& contract, const RunOptions& run,
                              bool twin) {

@@ -10,11 +10,9 @@
 
 namespace samebits::cli {
 
-/// Most rows of one call of an unfused forward, which holds their logits.
-inline constexpr std::int64_t kUnfusedRows = 128;
-
-/// Whether head_forward() would hold logits: the scalar twin, and a weight in several parts or not aligned.
-bool is_unfused(const Head& head, bool twin);
+/// Most rows of one call; 0 for no limit. Logits are held by the scalar twin and for a weight in several parts or not
+/// aligned to its elements: 128 MiB at most, or one row.
+std::int64_t most_rows_of_call(const Head& head, bool twin);
 
 /// Computes logp of hidden @ weight.T + bias. `contract` is "fma" or "tc16"; `head` must outlive the function.
 ForwardFunction head_forward(const Head& head, const std::string& contract, const RunOptions& run, bool twin);

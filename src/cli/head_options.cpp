@@ -30,7 +30,7 @@ std::unique_ptr<Head> HeadOptions::open() const {
 
 void set_head(LogpInputs& inputs, const Head* head, bool twin) {
   inputs.head = head;
-  if (head != nullptr && is_unfused(*head, twin)) inputs.most_rows = kUnfusedRows;
+  if (head != nullptr) inputs.most_rows = most_rows_of_call(*head, twin);
 }
 
 ForwardFunction job_forward(const LogpJob& job, const RunOptions& run, bool twin) {

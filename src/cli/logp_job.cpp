@@ -127,9 +127,9 @@ bool LogpJob::is_live(std::int64_t row) const {
          (!inputs_.rows || std::ranges::binary_search(selected_, row));
 }
 
-std::int64_t LogpJob::live_rows(std::int64_t first) const {
+std::int64_t LogpJob::live_rows(std::int64_t first, std::int64_t last) const {
   std::int64_t count = 0;
-  for (std::int64_t row = first; row < rows_; ++row) count += is_live(row);
+  for (std::int64_t row = first; row < last; ++row) count += is_live(row);
   return count;
 }
 
@@ -163,9 +163,13 @@ void LogpJob::run(const ForwardFunction& forward, ProgressMode mode, const std::
   // All of a row of hidden states decides its result, of a row of logits the true vocabulary.
   const std::size_t used_bytes = static_cast<std::size_t>(
       inputs_.head == nullptr ? vocab_ * element_bits(inputs_.source.type) / 8 : row_bytes_);
-  Progress progress(mode, label, inputs_.head == nullptr ? "rows" : "tokens", rows_,
+  // Logits are read whether a row takes part or not; of a head, only the tokens that do take time.
+  const auto steps = [this](std::int64_t first, std::int64_t last) {
+    return inputs_.head == nullptr ? last - first : live_rows(first, last);
+  };
+  Progress progress(mode, label, inputs_.head == nullptr ? "rows" : "tokens", steps(0, rows_),
                     inputs_.head == nullptr ? static_cast<double>(row_bytes_) : 0);
-  progress.start_at(start.row);
+  progress.start_at(steps(0, start.row));
   Buffers buffers;
   Digest digest(digest_ = start.digest);
   for (std::int64_t first = start.row, count = 0; first < rows_; first += count) {
@@ -187,7 +191,7 @@ void LogpJob::run(const ForwardFunction& forward, ProgressMode mode, const std::
     sink({first, count, result(buffers.logp), result(buffers.lse), result(buffers.entropy)});
     const auto begin = static_cast<std::size_t>(row_bytes(first).data() - inputs_.file->bytes().data());
     inputs_.file->forget(begin, begin + static_cast<std::size_t>(count * row_bytes_));
-    progress.advance(count);
+    progress.advance(steps(first, first + count));
   }
 }
 

@@ -65,8 +65,8 @@ class LogpJob {
   const Plan& plan() const { return plan_; }
   const LogpInputs& inputs() const { return inputs_; }
   std::int64_t rows() const { return rows_; }
-  /// Rows of [first, rows()) that take part: those that are computed.
-  std::int64_t live_rows(std::int64_t first) const;
+  /// Rows of [first, last) that take part: those that are computed.
+  std::int64_t live_rows(std::int64_t first, std::int64_t last) const;
   std::int64_t vocab() const { return vocab_; }
   /// "logits", or "hidden" when there is a head.
   const char* source_name() const { return inputs_.head == nullptr ? "logits" : "hidden"; }

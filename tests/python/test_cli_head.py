@@ -167,8 +167,10 @@ def test_chunks_and_masked_tokens_keep_their_bits(tmp_path):
     save_file({"w": weight[:100].clone()}, tmp_path / "w0")
     save_file({"w": weight[100:].clone()}, tmp_path / "w1")
     parts = ("--weight", f"{tmp_path / 'w0'}::w", "--weight", f"{tmp_path / 'w1'}::w")
-    report = json.loads(run("audit", tmp_path / "h", tmp_path / "r-h", *parts, "--json").stdout)
+    result = run("audit", tmp_path / "h", tmp_path / "r-h", *parts, "--json", "--progress")
+    report = json.loads(result.stdout)
     assert report["computed"] == 950 and report["rows"] == 1500
+    assert "100%  950/950 tokens" in result.stderr and " tokens/s" in result.stderr
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 0), (1, 1, 1, 1, 1, 1, 1, 1, 1, 2)], ids=str)
