@@ -148,6 +148,8 @@ def plan(
     elif op == "matmul":
         provenance["semantics"] = {"out_dtype": _checks.name(out_dtype or dtype or torch.float32)}
     elif op == "embedding":
+        if padding_idx is not None and padding_idx < 0:
+            padding_idx += _vocabulary(op, tensors)
         provenance["semantics"] = {"on_invalid": on_invalid, "padding_idx": padding_idx}
     return Plan(
         provenance["op"], provenance["contract"], provenance["level"], provenance["backend"],
