@@ -24,9 +24,10 @@ class Choice:
     """What a plan makes of a backend."""
 
     name: str
-    """Name of the backend."""
+    """Name of the backend, or of one of a GPU's product engines."""
     taken: bool
-    """Whether the request would run on it; no more than one of a plan is taken."""
+    """Whether the request would run on it. Of product engines, more than one may be: the first that takes the
+    strides of a call."""
     reason: str
     """Why it is taken, or what stands against it."""
 
@@ -47,9 +48,24 @@ def cuda_problem() -> str:
     return _native.cuda_problem or ("" if torch.cuda.is_available() else "torch finds no CUDA device")
 
 
-def choices(place: str, asked: str | None, chosen: str, refused: bool) -> tuple[Choice, ...]:
-    """Each backend, for operands on `place`, where `asked` was asked for and the library chose `chosen`."""
-    return tuple(_choice(backend, place, asked, chosen, refused) for backend in backends())
+def choices(place: str, asked: str | None, chosen: str, refused: bool, engines: dict) -> tuple[Choice, ...]:
+    """Each backend, for operands on `place`, where `asked` was asked for and the library chose `chosen`.
+
+    `engines` says of each of a GPU's product engines "taken", or why not.
+    """
+    products = (
+        Choice(name, text == "taken" and not refused, _engine_reason(name, asked, text, refused))
+        for name, text in engines.items()
+    )
+    return (*(_choice(backend, place, asked, chosen, refused) for backend in backends()), *products)
+
+
+def _engine_reason(name: str, asked: str | None, text: str, refused: bool) -> str:
+    if text != "taken":
+        return text
+    if refused:
+        return "the request itself is refused"
+    return "asked for by name" if asked == name else "takes what engines before it leave"
 
 
 def _choice(backend: Backend, place: str, asked: str | None, chosen: str, refused: bool) -> Choice:
@@ -60,8 +76,10 @@ def _choice(backend: Backend, place: str, asked: str | None, chosen: str, refuse
         return Choice(name, False, f"the operands are on {place}")
     if refused:
         return Choice(name, False, "the request itself is refused")
+    anything = asked in (None, "auto")
     if name == chosen:
-        return Choice(name, True, "asked for by name" if asked == name else "the fastest that can run here")
-    if asked not in (None, "auto"):
+        named = "asked for by name" if asked == name else f"{asked!r} is a part of it"
+        return Choice(name, True, "the fastest that can run here" if anything else named)
+    if not anything:
         return Choice(name, False, f"{asked!r} is asked for by name")
     return Choice(name, False, f"{chosen!r} is faster")

@@ -14,7 +14,7 @@ from ._logp import check_options, is_binary64, split_temperature
 # Recorded so that a result can be traced, never compared: they cannot change a bit.
 _RECORDED = (
     "samebits", "device", "device_name", "device_contract", "device_probe", "backend", "gemm_backend",
-    "kernels", "memory", "refusals",
+    "engines", "kernels", "memory", "refusals",
 )  # fmt: skip
 # The operands of each operator, and which of them hold floating numbers.
 _OPERANDS = {
@@ -154,7 +154,9 @@ def plan(
     return Plan(
         provenance["op"], provenance["contract"], provenance["level"], provenance["backend"],
         tuple(provenance["kernels"]), tuple(refusals),
-        choices(place if computes else kind, backend, provenance["backend"], bool(refusals)), provenance,
+        choices(place if computes else kind, backend, provenance["backend"], bool(refusals),
+                provenance.get("engines", {})),
+        provenance,
     )  # fmt: skip
 
 

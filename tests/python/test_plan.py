@@ -8,6 +8,7 @@ import torch
 
 import samebits as sb
 from samebits import _native
+from samebits._backends import choices
 
 LOGITS, TARGETS = torch.zeros(4, 50), torch.zeros(4, dtype=torch.long)
 
@@ -147,6 +148,22 @@ def test_a_plan_says_of_every_backend_why_it_is_taken_or_refused():
     for name, choice in forced.items():
         if name != "scalar":
             assert not choice.taken and choice.reason
+
+
+def test_a_gpus_product_engines_are_listed_after_the_backends(monkeypatch):
+    monkeypatch.setattr(_native, "cuda_problem", "")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    engines = {"sm90": "taken", "mma": "taken", "cublaslt": "runs only where it is asked for by name"}
+    found = {c.name: c for c in choices("cuda:0", None, "cuda", False, engines)}
+    assert list(found)[-4:] == ["cuda", "sm90", "mma", "cublaslt"]
+    assert found["cuda"].taken and found["sm90"].taken and not found["cublaslt"].taken
+    assert found["cublaslt"].reason == engines["cublaslt"]
+    assert found["scalar"] == sb.Choice("scalar", False, "the operands are on cuda:0")
+    named = {c.name: c for c in choices("cuda:0", "mma", "cuda", False, {"mma": "taken"})}
+    assert named["mma"] == sb.Choice("mma", True, "asked for by name")
+    assert named["cuda"] == sb.Choice("cuda", True, "'mma' is a part of it")
+    refused = choices("cuda:0", None, "cuda", True, engines)
+    assert not any(choice.taken for choice in refused)
 
 
 def test_a_refused_plan_takes_no_backend():
