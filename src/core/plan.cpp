@@ -72,8 +72,7 @@ std::string quoted_name(std::string_view name) { return std::string("'").append(
 
 // The contract's id, or an empty string and a refusal.
 std::string choose_contract(const PlanRequest& request, bool row64, std::vector<std::string>& refusals) {
-  if (request.op == "embedding")
-    return request.dtype == DType::kFloat64 ? "embedding64.v1" : "embedding.v1";
+  if (request.op == "embedding") return request.dtype == DType::kFloat64 ? "embedding64.v1" : "embedding.v1";
   const bool has_product = request.op != "logp";
   const bool half = request.dtype == DType::kFloat16 || request.dtype == DType::kBFloat16;
   const std::string row = row64 ? "row64.v1" : "row.v1";
@@ -158,23 +157,68 @@ std::vector<std::string> kernel_ids(const std::string& op, const std::string& ba
   return {op + "/" + backend};
 }
 
-// Fills in backend and kernels of a request on a device, and the device's name for the provenance.
-std::string plan_on_device(const PlanRequest& request, Plan& result) {
+// What a plan says of a device beyond backend and kernels.
+struct DeviceFacts {
+  std::string name, probe;
+  std::string gemm_backend;  // the product engine that is tried first
+  std::string engines;       // a JSON object: of each product engine whether it is taken, or why not
+};
+
+// A product of ordinary extents and strides: dtype, contract and device are what counts in a plan.
+core::MatmulProblem ordinary_product(DType dtype, bool tc16) {
+  core::MatmulProblem problem;
+  problem.rows = problem.columns = problem.depth = problem.out_row_stride = 64;
+  problem.dtype = problem.out_dtype = dtype;
+  problem.tc16 = tc16;
+  problem.a = {nullptr, 64, 1};
+  problem.b = {nullptr, 1, 64};
+  return problem;
+}
+
+// Every engine that may be taken is a kernel of the plan: one that does not take the strides of a call leaves it to the next.
+void plan_product(const PlanRequest& request, const ExecContext& context, Plan& result, DeviceFacts& facts) {
+  const bool tc16 = result.contract == "tc16.v1";
+  const core::MatmulProblem problem = ordinary_product(request.dtype, tc16);
+  const core::DeviceBackend& backend = core::pick_product_backend(problem, request.device, context);
+  if (tc16) facts.probe = backend.tc16_probe(request.device);
+  const std::string_view name = core::make_device_call(request.device, context).engine;
+  result.backend = backend.name;
+  JsonObject engines;
+  for (const core::ProductEngineAnswer& engine : backend.product_engines(problem, request.device)) {
+    const bool taken = engine.refusal.empty() && (name.empty() ? !engine.by_name_only : name == engine.name);
+    if (taken) {
+      result.kernels.push_back("matmul/" + std::string(backend.name) + "-" +
+                               backend.architecture(request.device) + "-" + engine.kernel);
+      if (facts.gemm_backend.empty()) facts.gemm_backend = engine.name;
+    }
+    const std::string reason =
+        name.empty() ? "runs only where it is asked for by name" : "another one was asked for";
+    engines.add(engine.name, taken ? "taken" : engine.refusal.empty() ? reason : engine.refusal);
+  }
+  facts.engines = engines.text();
+}
+
+// Fills in backend and kernels of a request on a device.
+DeviceFacts plan_on_device(const PlanRequest& request, Plan& result) {
   ExecContext context;
   context.backend = request.backend;
+  DeviceFacts facts;
   try {
+    if (request.op == "matmul" && !result.contract.empty()) {
+      facts.name = core::device_backend(request.device, "device").device_name(request.device);
+      plan_product(request, context, result, facts);
+      return facts;
+    }
     const core::DeviceBackend& backend = core::pick_device_backend(request.device, context);
     result.backend = backend.name;
-    if (request.op == "logp" || request.op == "embedding")
+    facts.name = backend.device_name(request.device);
+    if (request.op == "logp" || request.op == "linear_logp" || request.op == "embedding")
       result.kernels = kernel_ids(request.op, result.backend + "-" + backend.architecture(request.device));
-    else
-      result.refusals.push_back("op: is " + quoted_name(request.op) +
-                                ", which has no CUDA kernels yet; may be 'logp' or 'embedding'");
-    return backend.device_name(request.device);
+    if (result.contract.starts_with("tc16")) facts.probe = backend.tc16_probe(request.device);
   } catch (const Error& error) {
     result.refusals.push_back(error.what());
-    return "";
   }
+  return facts;
 }
 
 }  // namespace
@@ -195,9 +239,9 @@ Plan plan(const PlanRequest& request) {
                               "; may be float32, bfloat16, float16 or float64");
   if (known && is_floating(request.dtype)) result.contract = choose_contract(request, row64, result.refusals);
   if (has_options) check_options(request, result.refusals);
-  std::string device_name;
+  DeviceFacts facts;
   if (core::on_device(request.device)) {
-    device_name = plan_on_device(request, result);
+    facts = plan_on_device(request, result);
   } else {
     try {
       result.backend = core::pick_backend(request.backend).name;
@@ -213,8 +257,11 @@ Plan plan(const PlanRequest& request) {
   provenance.add("dtype", dtype_name(request.dtype));
   if (known && request.op != "matmul") provenance.raw("semantics", semantics_json(request, row64));
   provenance.add("device", request.device.type == DeviceType::kCpu ? std::string_view("cpu") : "cuda");
-  if (!device_name.empty()) provenance.add("device_name", std::string_view(device_name));
+  if (!facts.name.empty()) provenance.add("device_name", std::string_view(facts.name));
+  if (!facts.probe.empty()) provenance.add("device_probe", std::string_view(facts.probe));
   provenance.add("backend", std::string_view(result.backend)).add("kernels", result.kernels);
+  if (!facts.gemm_backend.empty()) provenance.add("gemm_backend", std::string_view(facts.gemm_backend));
+  if (!facts.engines.empty()) provenance.raw("engines", facts.engines);
   if (!result.refusals.empty()) provenance.add("refusals", result.refusals);
   result.provenance_json = provenance.text();
   return result;

@@ -100,8 +100,7 @@ ProbeResult run_probe(const ProductEngine& engine, Device device) {
     if (!difference.empty()) return {false, std::string(engine.name) + ": " + difference};
     sums += c.expected.size();
   }
-  return {true,
-          "passed: " + std::to_string(probe_cases().size()) + " products, " + std::to_string(sums) + " sums"};
+  return {true, std::to_string(probe_cases().size()) + " products, " + std::to_string(sums) + " sums"};
 }
 
 // Those that may be chosen on this device without being named.
@@ -154,7 +153,8 @@ std::string tc16_probe(Device device) {
   std::string text;
   for (const ProductEngine* engine : chosen_engines(device)) {
     require_tc16(*engine, device);
-    text += (text.empty() ? "" : "; ") + std::string(engine->name) + " " + probe(*engine, device).text;
+    text +=
+        (text.empty() ? "passed: " : "; ") + std::string(engine->name) + " " + probe(*engine, device).text;
   }
   return text;
 }

@@ -10,7 +10,7 @@ namespace samebits::cuda {
 
 struct ProbeResult {
   bool passed = false;
-  std::string text;  // "passed: 16 products, 9216 sums", or what differs
+  std::string text;  // how much was compared, or what differs
 };
 
 // Cached for each device and engine. Runs on a stream of its own, so that a capture in progress is left alone; throws

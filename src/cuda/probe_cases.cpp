@@ -42,7 +42,7 @@ Bits pattern(Numbers& numbers, const Format& format, int exponent) {
 
 using Fill = void (*)(Numbers&, const Format&, ProbeCase&);
 
-// Magnitudes around 1; with `same_sign`, sums that drift under truncation.
+// Magnitudes around 1; of one sign, their sums drift under truncation.
 void fill_normal(Numbers& numbers, const Format& format, ProbeCase& c) {
   for (auto* operand : {&c.a, &c.b})
     for (Bits& bits : *operand) bits = pattern(numbers, format, format.bias() - numbers.below(4));

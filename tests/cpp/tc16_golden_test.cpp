@@ -2,27 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "cpu/tc16_kernels.h"
 #include "matmul_case.h"
 #include "order/fp_env.h"
 #include "order/tc16.h"
+#include "recorded.h"
 #include "ref/tc16.h"
 #include "run_case.h"
 
 namespace samebits::test {
 namespace {
-
-// The bytes of a recorded file behind its magic of four letters.
-std::vector<char> recorded(const std::string& name, const std::string& magic) {
-  std::ifstream file(std::string(SAMEBITS_TEST_DATA) + "/golden/" + name, std::ios::binary);
-  const std::vector<char> all{std::istreambuf_iterator<char>(file), {}};
-  if (all.size() < 4 || std::string(all.data(), 4) != magic)
-    throw std::runtime_error(name + " is not a record");
-  return {all.begin() + 4, all.end()};
-}
 
 template <class T>
 T take(const char*& data) {
@@ -32,31 +22,14 @@ T take(const char*& data) {
   return value;
 }
 
-Values take_values(const char*& data, DType dtype, std::int64_t count) {
-  Values values(dtype, count);
-  std::memcpy(values.bytes.data(), data, values.bytes.size());
-  data += values.bytes.size();
-  return values;
-}
-
 class Tc16Golden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Tc16Golden, recorded_products_of_a_gpu) {
-  for (const char* name : {"tc16_bf16_wide_exponents.bin", "tc16_fp16_wide_exponents.bin",
-                           "tc16_bf16_inf_nan_zero.bin", "tc16_fp16_normal_k2688.bin"}) {
-    SCOPED_TRACE(name);
-    const std::vector<char> file = recorded(name, "TC16");
-    const char* at = file.data();
-    const std::int64_t rows = take<std::uint32_t>(at), columns = take<std::uint32_t>(at);
-    const std::int64_t depth = take<std::uint32_t>(at);
-    const DType dtype = take<std::uint32_t>(at) != 0 ? DType::kFloat16 : DType::kBFloat16;
-    const Matrix a(take_values(at, dtype, rows * depth), rows, depth);
-    const Matrix b(take_values(at, dtype, columns * depth), columns, depth);
-    const Values expected = take_values(at, DType::kFloat32, rows * columns);
-    ASSERT_EQ(at, file.data() + file.size());
-    EXPECT_TRUE(same_bits(expected, twin_product(a.view(), b.transposed(), DType::kFloat32, {}, "tc16")));
-    EXPECT_TRUE(
-        same_bits(expected, product(a.view(), b.transposed(), DType::kFloat32, GetParam(), 2, {}, "tc16")));
+  for (const RecordedProduct& c : recorded_products()) {
+    SCOPED_TRACE(c.name);
+    const ConstTensorView a = c.a.view(), b = c.rows_of_b.transposed();
+    EXPECT_TRUE(same_bits(c.out, twin_product(a, b, DType::kFloat32, {}, "tc16")));
+    EXPECT_TRUE(same_bits(c.out, product(a, b, DType::kFloat32, GetParam(), 2, {}, "tc16")));
   }
 }
 

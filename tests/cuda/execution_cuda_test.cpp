@@ -213,7 +213,7 @@ TEST(CudaExecution, refuses_other_devices_and_backends) {
   EXPECT_TRUE(plan.refusals.empty());
   EXPECT_EQ(plan.backend, "cuda");
   EXPECT_TRUE(plan.kernels.at(0).starts_with("logp_forward/cuda-sm")) << plan.kernels.at(0);
-  request.op = "matmul";
+  request.op = "softmax";
   EXPECT_FALSE(samebits::plan(request).refusals.empty());
   request.op = "logp";
   request.device.index = 1000;
