@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 import samebits as sb
+from cli_command import flip_bit, run
 from samebits.models import _strict
 from samebits.models.nemotron_h import CHECKPOINT, Embedding, LMHeadLogprob
 from support import assert_same_bits
@@ -81,3 +82,18 @@ def test_tied_matrices_and_other_models_are_refused(folder):
     (folder / "config.json").write_text(json.dumps({"tie_word_embeddings": True}))
     with pytest.raises(ValueError, match=r"^path: '.*' is of a model that ties its embedding to its head"):
         SmallHead.from_checkpoint(folder, **OPTIONS)
+
+
+def test_a_record_of_the_strict_head_is_audited_from_the_checkpoint(folder, tmp_path_factory):
+    head, place = SmallHead.from_checkpoint(folder, **OPTIONS), tmp_path_factory.mktemp("record")
+    hidden = torch.randn(9, 16, generator=GENERATOR).bfloat16()
+    targets = torch.tensor([0, 69, 3, -100, 5, 6, 70, 8, 9])
+    logp = head.rollout_logp(hidden, targets, temperature=0.7)
+    provenance = json.dumps(head.provenance(temperature=0.7))
+    save_file({"hidden": hidden}, place / "hidden.safetensors")
+    record = place / "logp.safetensors"
+    save_file({"logp": logp, "targets": targets}, record, {"samebits.provenance": provenance})
+    audit = ("audit", place / "hidden.safetensors", record, "--weight", folder)
+    run(*audit)
+    flip_bit(record, "logp", 4)
+    assert "token" in run(*audit, status=1).stdout
