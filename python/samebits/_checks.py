@@ -94,10 +94,6 @@ def products(names: tuple[str, ...], *values) -> None:
     for argument, value in zip(names, values, strict=True):
         tensor(argument, value)
     first = values[0]
-    if first.device.type == "cuda":
-        raise RuntimeError(
-            f"{names[0]}: is on {first.device}, and products have no CUDA kernels yet; may be on cpu"
-        )
     for argument, value in zip(names, values, strict=True):
         device(argument, value, first, names[0])
         dtype(argument, value, FLOATING)
