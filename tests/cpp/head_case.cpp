@@ -9,9 +9,10 @@
 namespace samebits::test {
 namespace {
 
-// The call with its operands laid out, and the statistics of the twin's forward pass.
+// The call with its operands laid out, and the statistics of its forward pass: the twin's, or those of a CPU backend,
+// which is faster.
 struct Prepared {
-  explicit Prepared(const HeadCase& head)
+  explicit Prepared(const HeadCase& head, bool by_twin = true)
       : c(head.logp),
         hidden(head.hidden, c.rows, head.size, head.hidden_lay),
         weight(head.weight, c.columns, head.size, head.weight_lay),
@@ -45,7 +46,15 @@ struct Prepared {
     to.hidden_stride = hidden.view().strides[1];
     to.weight = {weight.view().data, weight.view().strides[0], weight.view().strides[1]};
     to.bias = head.bias.count() > 0 ? head.bias.bytes.data() : nullptr;
-    ref::linear_logp_forward(to);
+    if (by_twin) {
+      ref::linear_logp_forward(to);
+    } else {
+      Residence host;
+      const LogpResult forward = head_forward(head, {}, {}, host);
+      row_max.bytes = forward.row_max.bytes;
+      row_sum.bytes = forward.row_sum.bytes;
+      row_entropy_sum.bytes = forward.row_entropy_sum.bytes;
+    }
     to.logp.saved_max = row_max.bytes.data();
     to.logp.saved_sum = row_sum.bytes.data();
     to.logp.saved_entropy_sum = row_entropy_sum.bytes.data();
@@ -127,6 +136,31 @@ struct Inputs {
   std::vector<std::unique_ptr<Values>> kept;
 };
 
+HeadGradients gradients_of(Prepared call, const HeadCase& head, const ExecContext& context,
+                           const Wanted& wanted, Residence& residence) {
+  const LogpCase& c = head.logp;
+  Inputs in(head, call.hidden, call.weight, residence);
+  const auto saved = [&](Values& values) {
+    return residence.enter(values.bytes, {values.bytes.data(), values.dtype, {values.count()}});
+  };
+  const LogpStats stats{saved(call.row_max), saved(call.row_sum), saved(call.row_entropy_sum)};
+  HeadGradients out = outputs(head, call.real, wanted);
+  const auto gradient = [&](Values& values, std::initializer_list<std::int64_t> shape) {
+    return residence.enter(values.bytes, {values.bytes.data(), values.dtype, shape});
+  };
+  LinearLogpGradients gradients;
+  if (wanted.hidden) gradients.hidden = gradient(out.hidden, {c.rows, head.size});
+  if (wanted.weight)
+    (wanted.accumulate ? gradients.weight_accumulator : gradients.weight) =
+        gradient(out.weight, {c.columns, head.size});
+  if (out.bias.count() > 0) gradients.bias = gradient(out.bias, {c.columns});
+  const LogpUpstream upstream{in.rows(c.grad_logp), in.rows(c.grad_lse), in.rows(c.grad_entropy)};
+  linear_logp_backward(in.hidden, in.weight, in.targets, in.bias, in.options, stats, upstream, gradients,
+                       head.contract, context);
+  residence.bring_back();
+  return out;
+}
+
 }  // namespace
 
 HeadCase random_head_case(Rng& rng, std::int64_t rows, std::int64_t vocab, std::int64_t size, DType dtype) {
@@ -154,33 +188,12 @@ HeadGradients head_gradients(const HeadCase& head, const std::string& backend, i
   context.backend = backend;
   context.threads = threads;
   Residence host;
-  return head_gradients(head, context, wanted, host);
+  return gradients_of(Prepared(head), head, context, wanted, host);
 }
 
 HeadGradients head_gradients(const HeadCase& head, const ExecContext& context, const Wanted& wanted,
                              Residence& residence) {
-  Prepared call(head);
-  const LogpCase& c = head.logp;
-  Inputs in(head, call.hidden, call.weight, residence);
-  const auto saved = [&](Values& values) {
-    return residence.enter(values.bytes, {values.bytes.data(), values.dtype, {values.count()}});
-  };
-  const LogpStats stats{saved(call.row_max), saved(call.row_sum), saved(call.row_entropy_sum)};
-  HeadGradients out = outputs(head, call.real, wanted);
-  const auto gradient = [&](Values& values, std::initializer_list<std::int64_t> shape) {
-    return residence.enter(values.bytes, {values.bytes.data(), values.dtype, shape});
-  };
-  LinearLogpGradients gradients;
-  if (wanted.hidden) gradients.hidden = gradient(out.hidden, {c.rows, head.size});
-  if (wanted.weight)
-    (wanted.accumulate ? gradients.weight_accumulator : gradients.weight) =
-        gradient(out.weight, {c.columns, head.size});
-  if (out.bias.count() > 0) gradients.bias = gradient(out.bias, {c.columns});
-  const LogpUpstream upstream{in.rows(c.grad_logp), in.rows(c.grad_lse), in.rows(c.grad_entropy)};
-  linear_logp_backward(in.hidden, in.weight, in.targets, in.bias, in.options, stats, upstream, gradients,
-                       head.contract, context);
-  residence.bring_back();
-  return out;
+  return gradients_of(Prepared(head, false), head, context, wanted, residence);
 }
 
 LogpResult head_forward(const HeadCase& head, const ExecContext& context, const WantedRows& wanted,

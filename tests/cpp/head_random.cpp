@@ -62,4 +62,12 @@ HeadCase edge_head_case(const std::string& edge, DType dtype) {
   return head;
 }
 
+std::string head_text(const HeadCase& head) {
+  return std::string(dtype_name(head.hidden.dtype)) + " " + head.contract + ", rows " +
+         std::to_string(head.logp.rows) + ", V " + std::to_string(head.logp.vocab) + " of " +
+         std::to_string(head.logp.columns) + ", H " + std::to_string(head.size) + ", layouts " +
+         std::to_string(static_cast<int>(head.hidden_lay)) + " and " +
+         std::to_string(static_cast<int>(head.weight_lay));
+}
+
 }  // namespace samebits::test

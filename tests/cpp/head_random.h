@@ -14,4 +14,7 @@ inline constexpr const char* kHeadEdges[] = {"nan hidden",  "inf hidden",   "emp
                                              "inf entropy", "huge entropy", "tiny entropy"};
 HeadCase edge_head_case(const std::string& edge, DType dtype);
 
+// Dtype, contract, sizes and layouts, for the message of a failure.
+std::string head_text(const HeadCase& head);
+
 }  // namespace samebits::test

@@ -16,14 +16,6 @@ LogpResult on_gpu(const HeadCase& head, const WantedRows& wanted = {}) {
   return head_forward(head, {}, wanted, device);
 }
 
-std::string describe(const HeadCase& head) {
-  return std::string(dtype_name(head.hidden.dtype)) + " " + head.contract + ", rows " +
-         std::to_string(head.logp.rows) + ", V " + std::to_string(head.logp.vocab) + " of " +
-         std::to_string(head.logp.columns) + ", H " + std::to_string(head.size) + ", layouts " +
-         std::to_string(static_cast<int>(head.hidden_lay)) + " and " +
-         std::to_string(static_cast<int>(head.weight_lay));
-}
-
 TEST(CudaHead, random_calls_equal_the_cpu) {
   int failures = 0;
   for (int i = 0; i < 600; ++i) {
@@ -36,7 +28,7 @@ TEST(CudaHead, random_calls_equal_the_cpu) {
     vary_head(head, rng);
     const WantedRows wanted{!rng.chance(4), rng.chance(2), !rng.chance(4)};
     EXPECT_TRUE(same_result(on_cpu(head, wanted), on_gpu(head, wanted), Finite::kPerhapsNone))
-        << describe(head);
+        << head_text(head);
     if (HasFailure() && ++failures == 5) return;  // the rest would tell nothing new
   }
 }

@@ -13,6 +13,12 @@ struct HeadRow64 {
   double target;  // the gradient of the target's column
 };
 
+// g, h, e.
+template <class Real>
+struct Upstreams {
+  Real g, h, e;
+};
+
 template <class Row>
 using GradientForm = std::conditional_t<sizeof(typename Row::Real) == 4, order::PRow, HeadRow64>;
 

@@ -1,0 +1,78 @@
+#include "cuda/kernel/head_prepare.cuh"
+
+#include "cuda/kernel/head_target.cuh"
+#include "cuda/launch/launch.h"
+
+namespace samebits::cuda {
+namespace {
+
+using order::BFloat16, order::Float16;
+
+template <class Row>
+void target_logits(const core::LinearLogpProblem& head, const HeadRows& list, typename Row::Real* logit,
+                   const core::DeviceCall& call) {
+  using Real = typename Row::Real;
+  const auto run = [&](const char* name, auto* kernel, std::int64_t positions) {
+    launch(name, kernel, {(list.capacity + positions - 1) / positions, kTargetThreads}, call, head, list,
+           logit);
+  };
+  const DType dtype = head.hidden.dtype;
+  if constexpr (sizeof(Real) == 8) {
+    run("target_chains", target_chains<double, double>, kTargetThreads);
+  } else if (head.tc16) {
+    run("target_steps", dtype == DType::kBFloat16 ? target_steps<BFloat16> : target_steps<Float16>,
+        kTargetThreads / 2);
+  } else {
+    run("target_chains",
+        dtype == DType::kFloat32    ? target_chains<float, float>
+        : dtype == DType::kBFloat16 ? target_chains<BFloat16, float>
+                                    : target_chains<Float16, float>,
+        kTargetThreads);
+  }
+}
+
+void largest_weight(const core::LinearLogpProblem& head, std::uint32_t* most, const core::DeviceCall& call) {
+  core::Operand matrix = head.weight;
+  std::int64_t rows = head.logp.vocab, columns = head.hidden_size;
+  if (matrix.column_stride != 1 && matrix.row_stride == 1) {  // the largest is that of the transpose too
+    std::swap(matrix.row_stride, matrix.column_stride);
+    std::swap(rows, columns);
+  }
+  const std::int64_t warps = kLargestThreads / 32;
+  const std::int64_t ctas =
+      std::min((rows + warps - 1) / warps, std::int64_t{8} * traits(call.device).multiprocessors);
+  const DType dtype = head.hidden.dtype;
+  launch("largest_element",
+         dtype == DType::kFloat32    ? largest_element<float>
+         : dtype == DType::kBFloat16 ? largest_element<BFloat16>
+                                     : largest_element<Float16>,
+         {ctas, kLargestThreads}, call, matrix, rows, columns, most);
+}
+
+order::Reference reference_rule(const core::LinearLogpProblem& head) {
+  if (!head.tc16) return order::Reference::kMax;
+  return head.hidden.dtype == DType::kBFloat16 ? order::Reference::kTarget : order::Reference::kShifted;
+}
+
+}  // namespace
+
+template <class Row>
+void prepare_head_rows(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
+                       typename Row::Real* logit, const core::DeviceCall& call) {
+  const core::LinearLogpProblem& head = problem.head;
+  check(cudaMemsetAsync(at.scalars, 0, sizeof(HeadScalars), stream_of(call)), "prepare_rows");
+  if (sizeof(typename Row::Real) == 4 && problem.grad_hidden)
+    largest_weight(head, &at.scalars->largest_weight, call);
+  list_head_rows(head.logp, at.list, call);
+  target_logits<Row>(head, at.list, logit, call);
+  launch("prepare_rows", prepare_rows<Row>,
+         {(at.list.capacity + kPrepareThreads - 1) / kPrepareThreads, kPrepareThreads}, call, head, at,
+         static_cast<const typename Row::Real*>(logit), reference_rule(head));
+}
+
+template void prepare_head_rows(const core::LinearLogpGradient&, const HeadGradientRows<order::RowV1>&,
+                                float*, const core::DeviceCall&);
+template void prepare_head_rows(const core::LinearLogpGradient&, const HeadGradientRows<order::Row64V1>&,
+                                double*, const core::DeviceCall&);
+
+}  // namespace samebits::cuda

@@ -1,0 +1,63 @@
+// The parts of a head's gradient that are no product of an engine: X, the ends of grad_hidden, grad_weight and grad_bias.
+#pragma once
+
+#include "cuda/kernel/id_order.h"
+#include "cuda/kernel/segment_sum.cuh"
+#include "cuda/launch/head_gradient.h"
+
+namespace samebits::cuda {
+
+// The columns of the head that a step works on, and their P.
+struct PColumns {
+  const void* p = nullptr;
+  std::int64_t p_stride = 0;
+  std::int64_t column = 0, columns = 0;
+};
+
+// Rows by target, for C. Empty in binary64, where P holds the target's column.
+struct TargetRuns {
+  IdRuns runs = {};
+  void *long_weight = nullptr, *long_bias = nullptr;  // sums of long runs, of H columns and of one
+
+  static std::size_t weight_bytes(std::int64_t capacity, std::int64_t size);
+  static std::size_t bias_bytes(std::int64_t capacity);
+};
+
+// X of a range; in binary64 hidden itself.
+template <class Row>
+void fill_head_x(const core::LinearLogpProblem& head, const HeadGradientRows<Row>& at,
+                 const PositionRange& range, void* x, const core::DeviceCall& call);
+
+// Every row of grad_hidden from N.
+template <class Row>
+void finish_head_hidden(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
+                        const std::int64_t* counts, const core::DeviceCall& call);
+
+// Sums the long runs; before the two below are called.
+void sum_long_targets(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
+                      const TargetRuns& targets, const core::DeviceCall& call);
+
+// Rows [first, first + rows) of grad_weight from their total.
+template <class Row>
+void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
+                        const TargetRuns& targets, const typename Row::Real* total, std::int64_t first,
+                        std::int64_t rows, const core::DeviceCall& call);
+
+// Segments of rows of grad_bias that one range may have.
+template <class Row>
+inline constexpr std::int64_t kBiasSegments = sizeof(typename Row::Real) == 4 ? 8 : 1;
+
+// Adds a range of at most 8192 rows to the total, which the first one starts. `partial` is [kBiasSegments, columns].
+template <class Row>
+void add_head_bias(const core::LinearLogpProblem& head, const HeadGradientRows<Row>& at,
+                   const PositionRange& range, const PColumns& from, typename Row::Real* partial,
+                   typename Row::Real* total, const core::DeviceCall& call);
+template <class Row>
+void finish_head_bias(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
+                      const TargetRuns& targets, const PColumns& from, const typename Row::Real* total,
+                      const core::DeviceCall& call);
+
+// +0 in the rows of grad_weight (unless it is an accumulator) and grad_bias beyond the vocabulary.
+void clear_head_padding(const core::LinearLogpGradient& problem, const core::DeviceCall& call);
+
+}  // namespace samebits::cuda

@@ -1,0 +1,126 @@
+// Gradients of linear_logp on the GPU = the CPU's: contracts, dtypes, options, layouts, edges, sizes, what is asked for.
+#include <gtest/gtest.h>
+
+#include "device.h"
+#include "head_random.h"
+
+namespace samebits::test {
+namespace {
+
+HeadGradients on_cpu(const HeadCase& head, const Wanted& wanted = {}) {
+  Residence host;
+  return head_gradients(head, ExecContext{}, wanted, host);
+}
+HeadGradients on_gpu(const HeadCase& head, const Wanted& wanted = {}) {
+  DeviceResidence device;
+  return head_gradients(head, ExecContext{}, wanted, device);
+}
+
+TEST(CudaHeadGradient, random_calls_equal_the_cpu) {
+  int failures = 0;
+  for (int i = 0; i < 600; ++i) {
+    SCOPED_TRACE("case " + std::to_string(i));
+    Rng rng(static_cast<std::uint64_t>(i) + 0x96ad);
+    const DType dtype =
+        rng.pick({DType::kFloat32, DType::kBFloat16, DType::kBFloat16, DType::kFloat16, DType::kFloat64});
+    HeadCase head = random_head_case(rng, rng.between(0, 70), rng.between(1, 700), rng.between(1, 90), dtype);
+    if (rng.chance(4)) head.contract = "fma";
+    vary_head(head, rng);
+    Wanted wanted{!rng.chance(4), !rng.chance(4), !rng.chance(4)};
+    wanted.accumulate = rng.chance(3);
+    EXPECT_TRUE(same_gradients(on_cpu(head, wanted), on_gpu(head, wanted), Finite::kPerhapsNone))
+        << head_text(head);
+    if (HasFailure() && ++failures == 8) return;  // the rest would tell nothing new
+  }
+}
+
+// More rows than a range, targets with several segments of occurrences.
+TEST(CudaHeadGradient, row_counts_equal_the_cpu) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32, DType::kFloat64})
+    for (const std::int64_t rows : {1, 7, 64, 255, 257, 1100, 9000}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + ", rows " + std::to_string(rows));
+      Rng rng(static_cast<std::uint64_t>(rows));
+      HeadCase head = random_head_case(rng, rows, rows > 2000 ? 130 : 1000, 12, dtype);
+      head.bias = normal_elements(rng, dtype, head.logp.columns);
+      if (rows == 9000) head.logp.grad_entropy = normal_elements(rng, head.logp.real(), rows);
+      for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+        if (row % 5 == 4) head.logp.targets[row] = -100;
+        if (row % 5 < 2) head.logp.targets[row] = 3;
+      }
+      for (const bool accumulate : {false, true})
+        EXPECT_TRUE(same_gradients(on_cpu(head, {true, true, true, accumulate}),
+                                   on_gpu(head, {true, true, true, accumulate})));
+    }
+}
+
+// Every token is one target; as many as fill nine segments, and one row less and more than one.
+TEST(CudaHeadGradient, one_target_for_all_rows_equals_the_cpu) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat32})
+    for (const std::int64_t rows : {1023, 1024, 1025, 2048, 8192, 8193, 9216}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + ", rows " + std::to_string(rows));
+      Rng rng(static_cast<std::uint64_t>(rows));
+      HeadCase head = random_head_case(rng, rows, 20, 8, dtype);
+      head.bias = normal_elements(rng, dtype, 20);
+      for (std::int64_t& target : head.logp.targets) target = 11;
+      EXPECT_TRUE(same_gradients(on_cpu(head), on_gpu(head)));
+    }
+}
+
+// Slices with one segment and with two, vocabularies that no block divides, hidden sizes beyond a segment.
+TEST(CudaHeadGradient, long_vocabularies_and_hidden_sizes_equal_the_cpu) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32})
+    for (const auto& [rows, vocab, size] : {std::array<std::int64_t, 3>{2, 131072, 16},
+                                            {3, 70001, 24},
+                                            {40, 9000, 33},
+                                            {130, 1025, 64},
+                                            {5, 200, 8208}}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + ", V " + std::to_string(vocab));
+      Rng rng(static_cast<std::uint64_t>(vocab));
+      HeadCase head = random_head_case(rng, rows, vocab, size, dtype);
+      head.bias = normal_elements(rng, dtype, vocab);
+      EXPECT_TRUE(same_gradients(on_cpu(head), on_gpu(head)));
+    }
+}
+
+TEST(CudaHeadGradient, each_gradient_alone_has_the_same_bits) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16}) {
+    Rng rng(11);
+    HeadCase head = random_head_case(rng, 1300, 150, 8, dtype);
+    head.bias = normal_elements(rng, dtype, 150);
+    head.logp.grad_entropy = normal_elements(rng, head.logp.real(), 1300);
+    const HeadGradients all = on_cpu(head);
+    for (int which = 0; which < 8; ++which) {
+      const Wanted wanted{(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
+      HeadGradients expected = all;
+      if (!wanted.hidden) expected.hidden = {};
+      if (!wanted.weight) expected.weight = {};
+      if (!wanted.bias) expected.bias = {};
+      EXPECT_TRUE(same_gradients(expected, on_gpu(head, wanted))) << dtype_name(dtype) << " " << which;
+    }
+  }
+}
+
+TEST(CudaHeadGradient, edge_rows_equal_the_cpu) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16})
+    for (const char* edge : kHeadEdges) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + ", " + edge);
+      const HeadCase head = edge_head_case(edge, dtype);
+      EXPECT_TRUE(same_gradients(on_cpu(head), on_gpu(head), Finite::kPerhapsNone));
+    }
+}
+
+// field-failures A4: gradients exist and are exactly zero.
+TEST(CudaHeadGradient, a4_a_batch_without_targets_has_zero_gradients) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+    for (const std::int64_t rows : {0, 4}) {
+      Rng rng(4);
+      HeadCase head = random_head_case(rng, rows, 16, 8, dtype);
+      head.bias = normal_elements(rng, dtype, 16);
+      for (std::int64_t& target : head.logp.targets) target = -100;
+      const HeadGradients zero{Values(dtype, rows * 8), Values(dtype, 16 * 8), Values(dtype, 16)};
+      EXPECT_TRUE(same_gradients(zero, on_gpu(head)));
+    }
+}
+
+}  // namespace
+}  // namespace samebits::test
