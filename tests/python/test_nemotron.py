@@ -132,6 +132,18 @@ def test_a_gpu_is_taken_when_its_probe_passed(on_gpu):
     assert _strict.device_problem(cuda, "twin").startswith("device_contract: is 'twin', which a cpu computes")
 
 
+@pytest.mark.usefixtures("on_gpu")
+def test_the_compiler_takes_the_verdict_of_the_probe_as_a_constant():
+    cuda = torch.device("cuda:0")
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def gated(x):
+        _strict.require_device(cuda, "proven")
+        return x + 1
+
+    assert gated(torch.ones(1)) == 2
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -63,16 +63,14 @@ def device_problem(device: torch.device, device_contract: str) -> str:
             return ""
         return f"device_contract: is 'twin', which a cpu computes, and weight is on {device}; may be 'proven'"
     if device.type == "cuda":
-        return _probe_problem(device)
+        return _constant_probe_problem(device)
     return (
         f"device_contract: is 'proven', and weight is on {device}, which has no tensor cores to prove; "
         "may be 'twin' on a cpu, for audits: the same bits, slower"
     )
 
 
-# The probe runs once a device, and a compiler need not look into it: its outcome cannot change.
-@torch.compiler.assume_constant_result
-@functools.cache
+@functools.cache  # the probe runs once a device, and its outcome cannot change
 def _probe_problem(device: torch.device) -> str:
     found = plan("linear_logp", dtype=torch.bfloat16, device=device, contract="tc16")
     if not found.can_run:
@@ -81,6 +79,11 @@ def _probe_problem(device: torch.device) -> str:
     if not str(probe).startswith("passed"):
         return f"device_contract: is 'proven', and the probe of {device} is {probe!r}; must have passed"
     return ""
+
+
+@torch.compiler.assume_constant_result  # not of the cached function itself: a compiler looks through that
+def _constant_probe_problem(device: torch.device) -> str:
+    return _probe_problem(device)
 
 
 def require_device(device: torch.device, device_contract: str) -> None:
