@@ -45,9 +45,8 @@ def on_gpu(monkeypatch):
         return sb.Plan(op, plan.contract, plan.level, "cuda", (), tuple(answer["refusals"]), (), provenance)
 
     monkeypatch.setattr(_strict, "plan", fake_plan)
-    _strict._probe_problem.cache_clear()
-    yield answer
-    _strict._probe_problem.cache_clear()
+    monkeypatch.setattr(_strict, "_proven", set())
+    return answer
 
 
 def test_the_geometry_is_that_of_the_model():
@@ -159,6 +158,8 @@ def test_a_gpu_without_proof_is_refused_with_the_reason(on_gpu, change, reason):
     on_gpu.update(change)
     with pytest.raises(RuntimeError, match=reason):
         _strict.require_device(torch.device("cuda:0"), "proven")
+    on_gpu.update(refusals=[], device_probe="passed: 8 products")
+    _strict.require_device(torch.device("cuda:0"), "proven")
 
 
 def test_training_and_rollout_are_one_path_with_the_bits_of_linear_logp():

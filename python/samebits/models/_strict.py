@@ -1,6 +1,5 @@
 """The gates of a strict operator: geometry, contract and device. Each says what was found and what may be."""
 
-import functools
 import re
 from dataclasses import dataclass
 
@@ -63,27 +62,29 @@ def device_problem(device: torch.device, device_contract: str) -> str:
             return ""
         return f"device_contract: is 'twin', which a cpu computes, and weight is on {device}; may be 'proven'"
     if device.type == "cuda":
-        return _constant_probe_problem(device)
+        return _probe_problem(device)
     return (
         f"device_contract: is 'proven', and weight is on {device}, which has no tensor cores to prove; "
         "may be 'twin' on a cpu, for audits: the same bits, slower"
     )
 
 
-@functools.cache  # the probe runs once a device, and its outcome cannot change
+# A refusal is not kept: a probe that could not run may run later.
+_proven: set[torch.device] = set()
+
+
+@torch.compiler.assume_constant_result
 def _probe_problem(device: torch.device) -> str:
+    if device in _proven:
+        return ""
     found = plan("linear_logp", dtype=torch.bfloat16, device=device, contract="tc16")
     if not found.can_run:
         return "; ".join(found.refusals)
     probe = found.provenance.get("device_probe", "not made")
     if not str(probe).startswith("passed"):
         return f"device_contract: is 'proven', and the probe of {device} is {probe!r}; must have passed"
+    _proven.add(device)
     return ""
-
-
-@torch.compiler.assume_constant_result  # not of the cached function itself: a compiler looks through that
-def _constant_probe_problem(device: torch.device) -> str:
-    return _probe_problem(device)
 
 
 def require_device(device: torch.device, device_contract: str) -> None:
