@@ -42,7 +42,7 @@ inline std::string contract_constants() {
   whole("significant bits", Tc16::kSignificandBits, "`tc16.v1`: of a step's result");
   whole("last bit", Tc16::kLeastResultBit, "`tc16.v1`: results are multiples of 2 to this power");
   whole("slices", order::kSlices, "P form: of the vocabulary");
-  whole("occurrences", order::kOccurrences, "P form: rows of one chain of a sum over tokens");
+  whole("occurrences", order::kOccurrences, "P form and embedding: rows of one chain of a sum over tokens");
   whole("bits of N", order::kHiddenBits, "P form: below the largest value of a row");
   whole("reach of the target", static_cast<long long>(order::kTargetReach),
         "P form, bf16: M - z_t up to which r is z_t");

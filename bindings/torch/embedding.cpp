@@ -12,14 +12,15 @@ using OptionalInt = std::optional<std::int64_t>;
 Tensor embedding(const Tensor& ids, const Tensor& weight, OptionalInt padding_idx, std::string on_invalid,
                  std::string backend) {
   return guarded([&] {
-    if (weight.dim() != 2) throw Error(ErrorCode::kInvalidArgument, "weight", "must have 2 dimensions, [V, H]");
+    if (weight.dim() != 2)
+      throw Error(ErrorCode::kInvalidArgument, "weight", "must have 2 dimensions, [V, H]");
     const ConstTensorView rows = view(ids), table = view(weight);
     const auto leading = shape_of(ids);
     std::vector<std::int64_t> shape(leading.begin(), leading.end());
     shape.push_back(weight.size(1));
     Tensor result = empty(shape, table.dtype, weight);
-    samebits::embedding_forward(rows, table, mutable_view(result), {padding_idx, parse_on_invalid(on_invalid)},
-                                Call(backend, weight).context());
+    samebits::embedding_forward(rows, table, mutable_view(result),
+                                {padding_idx, parse_on_invalid(on_invalid)}, Call(backend, weight).context());
     return result;
   });
 }
@@ -29,11 +30,10 @@ void run_backward(const Tensor& ids, const Tensor& grad, const EmbeddingGradient
   const ConstTensorView rows = view(ids), upstream = view(grad);
   const EmbeddingOptions options{padding_idx};
   Call call(backend, grad);
-  samebits::embedding_backward(rows, upstream, gradients, options,
-                               call.with_scratch([&](const ExecContext& context) {
-                                 return embedding_backward_workspace_bytes(rows, upstream, gradients, options,
-                                                                           context);
-                               }));
+  samebits::embedding_backward(
+      rows, upstream, gradients, options, call.with_scratch([&](const ExecContext& context) {
+        return embedding_backward_workspace_bytes(rows, upstream, gradients, options, context);
+      }));
 }
 
 Tensor embedding_backward(const Tensor& ids, const Tensor& grad, std::int64_t vocab, OptionalInt padding_idx,
@@ -41,7 +41,8 @@ Tensor embedding_backward(const Tensor& ids, const Tensor& grad, std::int64_t vo
   return guarded([&] {
     if (grad.dim() == 0) throw Error(ErrorCode::kInvalidArgument, "grad", "has no axis; must be [..., H]");
     if (vocab < 0)
-      throw Error(ErrorCode::kInvalidArgument, "vocab", "is " + std::to_string(vocab) + "; must be at least 1");
+      throw Error(ErrorCode::kInvalidArgument, "vocab",
+                  "is " + std::to_string(vocab) + "; must be at least 1");
     const std::array<std::int64_t, 2> shape{vocab, grad.size(grad.dim() - 1)};
     Tensor result = empty(shape, dtype_of(grad), grad);
     run_backward(ids, grad, {mutable_view(result), {}}, padding_idx, backend);

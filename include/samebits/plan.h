@@ -33,7 +33,7 @@ struct PlanRequest {
   LogpOptions options = {};       ///< semantics; row_temperature and rows count only as present or not.
                                   ///< Of an embedding on_invalid alone counts,
   std::optional<std::int64_t> padding_idx = std::nullopt;  ///< and this.
-  std::int64_t vocab = 0;         ///< last extent of the logits or rows of weight; 0 when unknown
+  std::int64_t vocab = 0;  ///< last extent of the logits or rows of weight; 0 when unknown
 };
 
 /// The answer: what would run, or every reason why not.

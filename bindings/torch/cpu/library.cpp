@@ -69,7 +69,8 @@ STABLE_TORCH_LIBRARY(samebits, library) {
               "Tensor(a!) grad_weight_accumulator, bool to_hidden, bool to_bias, str contract, Tensor? "
               "saved, " SAMEBITS_LOGP_OPTIONS ") -> (Tensor grad_hidden, Tensor grad_bias)");
   library.def(
-      "embedding(Tensor ids, Tensor weight, int? padding_idx=None, str on_invalid='nan', str backend='auto') -> "
+      "embedding(Tensor ids, Tensor weight, int? padding_idx=None, str on_invalid='nan', str backend='auto') "
+      "-> "
       "Tensor");
   // The gradient of a table of `vocab` rows, from the upstream of what was looked up.
   library.def(
@@ -77,7 +78,8 @@ STABLE_TORCH_LIBRARY(samebits, library) {
       "Tensor");
   // The same added to the caller's buffer.
   library.def(
-      "embedding_backward_into(Tensor ids, Tensor grad, Tensor(a!) grad_accumulator, int? padding_idx=None, str "
+      "embedding_backward_into(Tensor ids, Tensor grad, Tensor(a!) grad_accumulator, int? padding_idx=None, "
+      "str "
       "backend='auto') -> ()");
 }
 
