@@ -1,6 +1,7 @@
 #include "cli/tensor_location.h"
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -44,12 +45,11 @@ Json parse_index(const MappedFile& file) {
     fail(file.path(), "is no index of a checkpoint: it has " + std::to_string(file.bytes().size()) +
                           " bytes, more than " + std::to_string(kMaxIndex));
   }
-  std::set<std::pair<int, std::string>> seen;
+  std::map<int, std::set<std::string>> names;  // of the objects that are open, by depth
   std::string repeated;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start)
-      std::erase_if(seen, [&](auto& s) { return s.first > depth; });
-    if (event == Json::parse_event_t::key && !seen.emplace(depth, parsed.get<std::string>()).second) {
+    if (event == Json::parse_event_t::object_start) names[depth + 1].clear();
+    if (event == Json::parse_event_t::key && !names[depth].insert(parsed.get<std::string>()).second) {
       repeated = parsed.get<std::string>();
     }
     return true;
@@ -109,9 +109,9 @@ LocatedTensor locate_tensor(const std::string& place, const std::string& default
     throw CliError(role + ": was " + shown(place) + "; it may be PLACE or PLACE::NAME");
   if (is_folder(path)) path = entry_of(path);
   if (path.ends_with(".json")) path = file_of(path, name, role);
-  LocatedTensor located{std::make_unique<TensorFile>(path), {}};
-  located.tensor = located.file->tensor(name, role);
-  return located;
+  auto file = std::make_unique<TensorFile>(path);
+  FileTensor tensor = file->tensor(name, role);
+  return {std::move(file), std::move(tensor)};
 }
 
 }  // namespace samebits::cli
