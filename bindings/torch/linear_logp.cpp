@@ -57,8 +57,13 @@ Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Te
     }
     MatmulOptions matmul_options;
     matmul_options.contract = contract;
-    samebits::linear_logp_forward(view(hidden), view(weight), view(targets), view(bias), options, outputs,
-                                  matmul_options, Call(backend, hidden).context());
+    const ConstTensorView states = view(hidden), head = view(weight), ids = view(targets);
+    Call call(backend, hidden);
+    samebits::linear_logp_forward(states, head, ids, view(bias), options, outputs, matmul_options,
+                                  call.with_scratch([&](const ExecContext& context) {
+                                    return linear_logp_workspace_bytes(states, head, ids, view(bias), options,
+                                                                       entropy, contract, context);
+                                  }));
     return Outputs(logp_result, lse_result, entropy_result, row_max, row_sum, row_entropy_sum,
                    no_saved_rows(weight, vocab_size));
   });
@@ -91,9 +96,14 @@ Gradients backward(const Tensor& hidden, const Tensor& weight, const Tensor& tar
   if (to_bias) gradients.bias = mutable_view(grad_bias);
   LogpStats stats{view(upstream.row_max), view(upstream.row_sum), {}};
   if (upstream.entropy) stats.row_entropy_sum = view(upstream.row_entropy_sum);
-  samebits::linear_logp_backward(view(hidden), view(weight), view(targets), view(bias), options, stats,
+  const ConstTensorView states = view(hidden), head = view(weight), ids = view(targets);
+  Call call(backend, hidden);
+  samebits::linear_logp_backward(states, head, ids, view(bias), options, stats,
                                  {view(upstream.logp), view(upstream.lse), view(upstream.entropy)}, gradients,
-                                 contract, Call(backend, hidden).context());
+                                 contract, call.with_scratch([&](const ExecContext& context) {
+                                   return linear_logp_backward_workspace_bytes(
+                                       states, head, ids, view(bias), options, gradients, contract, context);
+                                 }));
   return {grad_hidden, grad_weight, grad_bias};
 }
 

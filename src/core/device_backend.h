@@ -60,6 +60,8 @@ struct DeviceBackend {
   // Bytes of the largest scratch of such a call; without data in its operands.
   std::size_t (*linear_logp_scratch_bytes)(const LinearLogpProblem&, const DeviceCall&);
   std::size_t (*linear_logp_backward_scratch_bytes)(const LinearLogpGradient&, const DeviceCall&);
+  // Every engine for the products of a head, in the order in which they are tried; none has a name that a caller may ask for.
+  std::vector<ProductEngineAnswer> (*linear_logp_engines)(const LinearLogpProblem&, Device);
   void (*embedding_forward)(const EmbeddingProblem&, const DeviceCall&);
   void (*embedding_backward)(const EmbeddingProblem&, const DeviceCall&);
   std::size_t (*embedding_backward_scratch_bytes)(const EmbeddingProblem&, const DeviceCall&);

@@ -9,6 +9,7 @@
 
 #include "core/backend.h"
 #include "core/device_backend.h"
+#include "order/row.h"
 
 namespace samebits {
 namespace {
@@ -198,6 +199,36 @@ void plan_product(const PlanRequest& request, const ExecContext& context, Plan& 
   facts.engines = engines.text();
 }
 
+// A head of ordinary extents and strides, of the request's dtype and contract.
+core::LinearLogpProblem ordinary_head(const PlanRequest& request, const Plan& result) {
+  core::LinearLogpProblem head;
+  head.logp.vocab = head.logp.columns = request.vocab > 0 ? request.vocab : order::kBlock;
+  head.logp.rows = 1;
+  head.logp.dtype = head.hidden.dtype = request.dtype;
+  head.logp.binary64 = request.dtype == DType::kFloat64;
+  head.tc16 = result.contract.starts_with("tc16");
+  head.hidden_size = 64;
+  head.weight = {nullptr, head.hidden_size, 1};
+  return head;
+}
+
+// The engine that is taken is part of the kernels' ids.
+void plan_head(const PlanRequest& request, const core::DeviceBackend& backend, Plan& result,
+               DeviceFacts& facts) {
+  JsonObject engines;
+  for (const auto& engine : backend.linear_logp_engines(ordinary_head(request, result), request.device)) {
+    const bool taken = engine.refusal.empty() && facts.gemm_backend.empty();
+    if (taken) facts.gemm_backend = engine.name;
+    engines.add(engine.name, taken                    ? "taken"
+                             : engine.refusal.empty() ? "another one was taken"
+                                                      : engine.refusal);
+  }
+  facts.engines = engines.text();
+  result.kernels =
+      kernel_ids("linear_logp", std::string(backend.name) + "-" + backend.architecture(request.device) + "-" +
+                                    facts.gemm_backend);
+}
+
 // Fills in backend and kernels of a request on a device.
 DeviceFacts plan_on_device(const PlanRequest& request, Plan& result) {
   ExecContext context;
@@ -212,7 +243,8 @@ DeviceFacts plan_on_device(const PlanRequest& request, Plan& result) {
     const core::DeviceBackend& backend = core::pick_device_backend(request.device, context);
     result.backend = backend.name;
     facts.name = backend.device_name(request.device);
-    if (request.op == "logp" || request.op == "linear_logp" || request.op == "embedding")
+    if (request.op == "linear_logp" && !result.contract.empty()) plan_head(request, backend, result, facts);
+    if (request.op == "logp" || request.op == "embedding")
       result.kernels = kernel_ids(request.op, result.backend + "-" + backend.architecture(request.device));
     if (result.contract.starts_with("tc16")) facts.probe = backend.tc16_probe(request.device);
   } catch (const Error& error) {

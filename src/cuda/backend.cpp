@@ -25,6 +25,7 @@ constexpr core::DeviceBackend kBackend = {
     .linear_logp_backward = linear_logp_backward,
     .linear_logp_scratch_bytes = linear_logp_scratch_bytes,
     .linear_logp_backward_scratch_bytes = linear_logp_backward_scratch_bytes,
+    .linear_logp_engines = linear_logp_engines,
     .embedding_forward = embedding_forward,
     .embedding_backward = embedding_backward,
     .embedding_backward_scratch_bytes = embedding_backward_scratch_bytes,

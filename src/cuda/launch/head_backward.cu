@@ -3,7 +3,6 @@
 #include "cuda/launch/head_walk.h"
 #include "cuda/launch/operators.h"
 #include "cuda/launch/row_list.h"
-#include "cuda/probe.h"
 
 namespace samebits::cuda {
 namespace {
@@ -29,7 +28,6 @@ void run(core::LinearLogpGradient& problem, HeadEngine& engine, const core::Devi
 void linear_logp_backward(core::LinearLogpGradient problem, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
   check_row_count(problem.head.logp);
-  if (problem.head.tc16) require_tc16(call.device);
   const HeadEngineChoice choice = make_head_engine(shape_of(problem.head), call.device);
   problem.head.logp.binary64 ? run<order::Row64V1>(problem, *choice.engine, call)
                              : run<order::RowV1>(problem, *choice.engine, call);

@@ -5,7 +5,6 @@
 #include "cuda/launch/launch.h"
 #include "cuda/launch/operators.h"
 #include "cuda/launch/row_list.h"
-#include "cuda/probe.h"
 
 namespace samebits::cuda {
 namespace {
@@ -89,7 +88,6 @@ std::size_t scratch_bytes(const core::LinearLogpProblem& head, const HeadEngine&
 void linear_logp_forward(core::LinearLogpProblem head, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
   check_row_count(head.logp);
-  if (head.tc16) require_tc16(call.device);
   const HeadEngineChoice choice = make_head_engine(shape_of(head), call.device);
   Scratch scratch(call, scratch_bytes(head, *choice.engine, call));
   take_row_list(head.logp, call, scratch);

@@ -20,6 +20,8 @@ std::size_t logp_scratch_bytes(const core::LogpProblem& problem, const core::Dev
 std::size_t row_sum_scratch_bytes(const core::RowSumProblem& problem, const core::DeviceCall& call);
 std::size_t matmul_scratch_bytes(const core::MatmulProblem& problem, const core::DeviceCall& call);
 std::size_t linear_logp_scratch_bytes(const core::LinearLogpProblem& head, const core::DeviceCall& call);
+std::vector<core::ProductEngineAnswer> linear_logp_engines(const core::LinearLogpProblem& head,
+                                                           Device device);
 std::size_t linear_logp_backward_scratch_bytes(const core::LinearLogpGradient& problem,
                                                const core::DeviceCall& call);
 std::size_t embedding_backward_scratch_bytes(const core::EmbeddingProblem& problem,
