@@ -32,7 +32,8 @@ TEST(CudaEmbedding, random_calls_equal_the_twin) {
 TEST(CudaEmbedding, runs_of_any_length_equal_the_cpu) {
   const std::vector<std::int64_t> lengths[] = {
       {1024},       {1025},       {2048, 1},        {2049, 1023, 1024, 1025, 1, 1, 2047, 1030, 5000},
-      {3, 1025, 7}, {1022, 1026}, {1, 100000, 999}, {1500, 1500, 1500, 1500, 1500, 1500, 1500}};
+      {3, 1025, 7}, {1022, 1026}, {1, 100000, 999}, {1500, 1500, 1500, 1500, 1500, 1500, 1500},
+      {128},        {129},        {127, 129, 130},  {1, 129, 129, 129, 129, 1153, 128, 1152, 1151, 200}};
   for (const DType dtype : kDTypes)
     for (const std::vector<std::int64_t>& runs : lengths) {
       std::int64_t count = 0;

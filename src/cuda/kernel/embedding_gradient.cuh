@@ -8,33 +8,35 @@
 
 namespace samebits::cuda {
 
-// Rows of the upstream, one element at a time, or `width` of rows that are evenly spaced, dense and aligned to 16 bytes.
-template <class T, int width>
+// Rows of the upstream, `width` elements at a time. `even`: they are evenly spaced, dense and aligned to that width; else
+// they lie in any way, and the width is 1.
+template <class T, int width, bool even = true>
 struct GradTerms {
   using Real = std::conditional_t<sizeof(T) == 8, double, float>;
-  static constexpr int kWidth = width, kAhead = width > 1 ? 8 : 4;
+  // Wide elements make whole rows quickly; narrow ones have more loads in flight, and long sums wait for nothing else.
+  static constexpr int kWidth = width, kAhead = !even ? 4 : width * sizeof(T) >= 16 ? 8 : 32;
+  static_assert(even || width == 1);
   struct alignas(width * sizeof(T)) Values {
     T value[width];
   };
 
   const T* grad;
-  // Any rows are found by `index`; evenly spaced ones cost less by a stride.
-  std::conditional_t<width == 1, core::RowIndex, std::int64_t> rows;
+  std::conditional_t<even, std::int64_t, core::RowIndex> rows;
   std::int64_t stride;
 
   explicit GradTerms(const core::EmbeddingProblem& problem)
       : grad(static_cast<const T*>(problem.grad.data)), stride(problem.grad_stride) {
-    if constexpr (width == 1)
-      rows = problem.grad.index;
-    else
+    if constexpr (even)
       rows = problem.grad.index.rank == 0 ? 0 : problem.grad.index.strides[0];
+    else
+      rows = problem.grad.index;
   }
 
   __device__ __forceinline__ Values load(std::int64_t position, std::int64_t column) const {
-    if constexpr (width == 1)
-      return {{grad[rows.offset(position) + column * stride]}};
-    else
+    if constexpr (even)
       return *reinterpret_cast<const Values*>(grad + position * rows + column);
+    else
+      return {{grad[rows.offset(position) + column * stride]}};
   }
   __device__ __forceinline__ static void add(const Values& values, Real (&sum)[width]) {
 #pragma unroll
@@ -42,33 +44,48 @@ struct GradTerms {
   }
 };
 
-// Every row of the gradient, or those that ids refer to of an accumulator.
-template <class T, int width, bool accumulate>
+// Every row of the gradient, an item each; or, of an accumulator, those that ids refer to, an item for every entry of
+// the order.
+template <class Terms, class Out, bool accumulate>
 __global__ void __launch_bounds__(kEmbeddingThreads)
     embedding_gradient(const __grid_constant__ core::EmbeddingProblem problem,
-                       const __grid_constant__ GradTerms<T, width> terms, const __grid_constant__ IdRuns runs,
-                       const LongRuns<typename GradTerms<T, width>::Real> long_runs, const ItemSplit split) {
-  using Real = typename GradTerms<T, width>::Real;
-  using Out = std::conditional_t<accumulate, Real, T>;
-  struct alignas(width * sizeof(Out) < 16 ? width * sizeof(Out) : 16) Outputs {
-    Out value[width];
+                       const __grid_constant__ Terms terms, const __grid_constant__ IdRuns runs,
+                       const LongRuns<typename Terms::Real> long_runs, const ItemSplit split) {
+  using Real = typename Terms::Real;
+  constexpr int kWidth = Terms::kWidth;
+  struct alignas(kWidth * sizeof(Out) < 16 ? kWidth * sizeof(Out) : 16) Outputs {
+    Out value[kWidth];
   };
-  SAMEBITS_ROLLED
+  const auto row_of = [&](const Item& item) { return accumulate ? runs.order.id[item.row] : item.row; };
+  const auto place_of = [&](std::int64_t row, std::int64_t column) {
+    return reinterpret_cast<Outputs*>(static_cast<Out*>(problem.grad_weight) +
+                                      row * problem.grad_weight_stride + column);
+  };
+  // Most rows are zero: they are written first, all at once.
+  unsigned occurs = 0;
+#pragma unroll
   for (int step = 0; step < kEmbeddingSteps; ++step) {
     const Item item = item_of(split, step);
-    if (item.row >= split.rows) return;
-    const IdRun run = runs.run[item.row];
-    const bool occurs = run.first != run.end;
-    if (accumulate && !occurs) continue;
-    const std::int64_t column = item.piece * width;
-    auto* to = reinterpret_cast<Outputs*>(static_cast<Out*>(problem.grad_weight) +
-                                          item.row * problem.grad_weight_stride + column);
-    Real sum[width] = {};
-    if (occurs) sum_run(terms, runs, run, long_runs, column, sum);
-    Outputs outputs;
+    if (item.row >= split.rows) continue;
+    const std::int64_t row = row_of(item);
+    if (accumulate && row == kNoId) continue;
+    const IdRun run = runs.run[row];
+    if (accumulate ? run.first == item.row : run.first != run.end)
+      occurs |= 1u << step;
+    else if constexpr (!accumulate)
+      *place_of(row, item.piece * kWidth) = {};
+  }
+  SAMEBITS_ROLLED
+  for (; occurs != 0; occurs &= occurs - 1) {
+    const Item item = item_of(split, __ffs(static_cast<int>(occurs)) - 1);
+    const std::int64_t row = row_of(item), column = item.piece * kWidth;
+    Real sum[kWidth];
+    sum_run(terms, runs, runs.run[row], long_runs, column, sum);
+    Outputs* to = place_of(row, column);
+    Outputs outputs = {};
     if constexpr (accumulate) outputs = *to;
 #pragma unroll
-    for (int i = 0; i < width; ++i) {
+    for (int i = 0; i < kWidth; ++i) {
       if constexpr (accumulate)
         outputs.value[i] = order::round_to<Out>(outputs.value[i] + sum[i]);
       else

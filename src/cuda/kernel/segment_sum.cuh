@@ -17,41 +17,47 @@ namespace samebits::cuda {
 inline constexpr std::uint32_t kSumSegment = order::kOccurrences;
 inline constexpr int kSumThreads = 128;
 
-// A run of more than one segment is long: its segments are summed by CTAs of their own, into `partial`.
+// A run of more than kWindow positions is long: its segments, one or more, are summed by CTAs of their own, into `partial`.
 //
-// The entries are cut into windows of 1024. At most two segments of long runs begin in a window, and of two the first
+// The entries are cut into windows of kWindow. At most two segments of long runs begin in a window, and of two the first
 // one belongs to a run that began before the window, the other one is the first of its run. So a segment's row in
 // `partial` is twice its window, plus one when it is the first of its run.
+inline constexpr std::uint32_t kWindow = 128;
+static_assert(kWindow <= kSumSegment);
+
 template <class Real>
 struct LongRuns {
-  Real* partial = nullptr;  // [2 * windows, stride]
+  Real* partial = nullptr;  // [long_rows, stride]
   std::int64_t stride = 0;  // columns
 };
 
 __host__ __device__ constexpr std::int64_t long_rows(std::int64_t capacity) {
-  return capacity <= kSumSegment ? 0 : 2 * ((capacity + kSumSegment - 1) / kSumSegment);
+  return capacity <= kWindow ? 0 : 2 * ((capacity + kWindow - 1) / kWindow);
 }
 
 __device__ __forceinline__ std::int64_t long_row(std::uint32_t first, bool first_of_run) {
-  return 2 * static_cast<std::int64_t>(first / kSumSegment) + (first_of_run ? 1 : 0);
+  return 2 * static_cast<std::int64_t>(first / kWindow) + (first_of_run ? 1 : 0);
 }
 
-// One segment.
+__device__ __forceinline__ bool is_long(IdRun run) { return run.end - run.first > kWindow; }
+
+// One segment: `count` positions.
 template <class Terms>
-__device__ __forceinline__ void sum_segment(const Terms& terms, const IdOrder& order, IdRun segment,
-                                            std::int64_t column, typename Terms::Real (&sum)[Terms::kWidth]) {
+__device__ __forceinline__ void sum_segment(const Terms& terms, const std::int32_t* position,
+                                            std::uint32_t count, std::int64_t column,
+                                            typename Terms::Real (&sum)[Terms::kWidth]) {
   constexpr int kAhead = Terms::kAhead;
 #pragma unroll
   for (auto& value : sum) value = 0;
-  std::uint32_t i = segment.first;
-  for (; i + kAhead <= segment.end; i += kAhead) {
+  std::uint32_t i = 0;
+  for (; i + kAhead <= count; i += kAhead) {
     typename Terms::Values values[kAhead];
 #pragma unroll
-    for (int a = 0; a < kAhead; ++a) values[a] = terms.load(order.position[i + a], column);
+    for (int a = 0; a < kAhead; ++a) values[a] = terms.load(position[i + a], column);
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) Terms::add(values[a], sum);
   }
-  for (; i < segment.end; ++i) Terms::add(terms.load(order.position[i], column), sum);
+  for (; i < count; ++i) Terms::add(terms.load(position[i], column), sum);
 }
 
 // The whole sum of an id that occurs. `column` begins Terms::kWidth columns.
@@ -60,8 +66,8 @@ __device__ __forceinline__ void sum_run(const Terms& terms, const IdRuns& runs, 
                                         const LongRuns<typename Terms::Real>& long_runs, std::int64_t column,
                                         typename Terms::Real (&total)[Terms::kWidth]) {
   using Real = typename Terms::Real;
-  if (run.end - run.first <= kSumSegment) {
-    sum_segment(terms, runs.order, run, column, total);
+  if (!is_long(run)) {
+    sum_segment(terms, runs.order.position + run.first, run.end - run.first, column, total);
 #pragma unroll
     for (auto& value : total) value = Real(0) + value;  // a chain of fma may end in -0
     return;
@@ -77,21 +83,22 @@ __device__ __forceinline__ void sum_run(const Terms& terms, const IdRuns& runs, 
 
 // The segment whose sum is row `row` of `partial`; empty where there is none.
 __device__ __forceinline__ IdRun long_segment(const IdRuns& runs, std::int64_t row) {
-  const std::int64_t window = row / 2 * kSumSegment;
+  const std::int64_t window = row / 2 * kWindow;
   const bool first_of_run = row % 2 != 0;
   // A long run that begins in the window covers the first entry of the next one.
-  const std::int64_t inside = window + (first_of_run ? kSumSegment : 0);
+  const std::int64_t inside = window + (first_of_run ? kWindow : 0);
   if (inside >= runs.capacity || runs.order.id[inside] == kNoId) return {};
   const IdRun run = runs.run[runs.order.id[inside]];
   const auto begin = static_cast<std::uint32_t>(window);
-  if (run.end - run.first <= kSumSegment) return {};
+  if (!is_long(run)) return {};
+  std::uint32_t first = run.first;
   if (first_of_run) {
-    if (run.first < begin || run.first >= inside) return {};
-    return {run.first, run.first + kSumSegment};
+    if (first < begin || first >= inside) return {};
+  } else {
+    if (first >= begin) return {};
+    first += (begin - first + kSumSegment - 1) / kSumSegment * kSumSegment;
+    if (first - begin >= kWindow || first >= run.end) return {};
   }
-  if (run.first >= begin) return {};
-  const std::uint32_t first = run.first + (begin - run.first + kSumSegment - 1) / kSumSegment * kSumSegment;
-  if (first >= run.end) return {};
   return {first, min(first + kSumSegment, run.end)};
 }
 
@@ -105,9 +112,15 @@ __global__ void __launch_bounds__(kSumThreads)
   const std::int64_t row = first_row + blockIdx.x / parts;
   const std::int64_t column = (blockIdx.x % parts * kSumThreads + threadIdx.x) * Terms::kWidth;
   const IdRun segment = long_segment(runs, row);
-  if (segment.first == segment.end || column >= columns) return;
+  if (segment.first == segment.end) return;
+  const std::uint32_t count = segment.end - segment.first;
+  __shared__ std::int32_t position[kSumSegment];
+  for (std::uint32_t i = threadIdx.x; i < count; i += kSumThreads)
+    position[i] = runs.order.position[segment.first + i];
+  __syncthreads();
+  if (column >= columns) return;
   typename Terms::Real sum[Terms::kWidth];
-  sum_segment(terms, runs.order, segment, column, sum);
+  sum_segment(terms, position, count, column, sum);
   typename Terms::Real* to = long_runs.partial + row * long_runs.stride + column;
 #pragma unroll
   for (int i = 0; i < Terms::kWidth; ++i) to[i] = sum[i];

@@ -13,31 +13,39 @@ IdList id_list(const core::EmbeddingProblem& problem) {
   return {problem.ids, problem.rows, nullptr, problem.vocab, problem.has_padding, problem.padding};
 }
 
-template <class T, int width, bool accumulate>
+// `Terms` make rows, `LongTerms` the segments of long runs.
+template <class Terms, class LongTerms, class Out, bool accumulate>
 void run_gradient(const core::EmbeddingProblem& problem, const IdRuns& runs, void* partial,
                   const core::DeviceCall& call) {
-  const GradTerms<T, width> terms(problem);
-  const auto long_runs = launch_long_runs(terms, runs, problem.columns, partial, call);
-  over_items({0, problem.vocab, problem.columns / width}, [&](const ItemSplit& split, std::int64_t ctas) {
-    launch("embedding_gradient", embedding_gradient<T, width, accumulate>, {ctas, kEmbeddingThreads}, call,
-           problem, terms, runs, long_runs, split);
+  const auto long_runs = launch_long_runs(LongTerms(problem), runs, problem.columns, partial, call);
+  const std::int64_t rows = accumulate ? problem.rows : problem.vocab;
+  over_items({0, rows, problem.columns / Terms::kWidth}, [&](const ItemSplit& split, std::int64_t ctas) {
+    launch("embedding_gradient", embedding_gradient<Terms, Out, accumulate>, {ctas, kEmbeddingThreads}, call,
+           problem, Terms(problem), runs, long_runs, split);
   });
+}
+
+template <class T, class Out, bool accumulate>
+void run_gradient_of(const core::EmbeddingProblem& problem, const IdRuns& runs, void* partial,
+                     const core::DeviceCall& call) {
+  constexpr int kWidth = 16 / sizeof(T), kNarrow = sizeof(T) == 2 ? 2 : 1;
+  const bool even = problem.grad_stride == 1 && problem.grad.index.rank <= 1 &&
+                    problem.columns % kWidth == 0 && aligned_rows(problem.grad) &&
+                    aligned(problem.grad_weight) &&
+                    problem.grad_weight_stride * static_cast<std::int64_t>(sizeof(Out)) % 16 == 0;
+  if (even)
+    return run_gradient<GradTerms<T, kWidth>, GradTerms<T, kNarrow>, Out, accumulate>(problem, runs, partial,
+                                                                                      call);
+  using Any = GradTerms<T, 1, false>;
+  run_gradient<Any, Any, Out, accumulate>(problem, runs, partial, call);
 }
 
 template <class T>
 void run_gradient_of(const core::EmbeddingProblem& problem, const IdRuns& runs, void* partial,
                      const core::DeviceCall& call) {
-  constexpr int kWidth = 16 / sizeof(T);
-  const std::int64_t out_bytes = problem.accumulate ? (sizeof(T) == 8 ? 8 : 4) : sizeof(T);
-  const bool wide = problem.grad_stride == 1 && problem.grad.index.rank <= 1 &&
-                    problem.columns % kWidth == 0 && aligned_rows(problem.grad) &&
-                    aligned(problem.grad_weight) && problem.grad_weight_stride * out_bytes % 16 == 0;
-  if (problem.accumulate)
-    wide ? run_gradient<T, kWidth, true>(problem, runs, partial, call)
-         : run_gradient<T, 1, true>(problem, runs, partial, call);
-  else
-    wide ? run_gradient<T, kWidth, false>(problem, runs, partial, call)
-         : run_gradient<T, 1, false>(problem, runs, partial, call);
+  using Real = std::conditional_t<sizeof(T) == 8, double, float>;
+  problem.accumulate ? run_gradient_of<T, Real, true>(problem, runs, partial, call)
+                     : run_gradient_of<T, T, false>(problem, runs, partial, call);
 }
 
 std::size_t partial_bytes(const core::EmbeddingProblem& problem) {

@@ -61,7 +61,7 @@ def test_one_id_a_hundred_thousand_times():
     assert_same_call((rows, gradient), run(ids, weight, upstream, "cpu"))
     assert not gradient[torch.arange(9) != 6].any()
     exact = upstream.double().sum(0)
-    assert ((gradient[6].double() - exact).abs() <= 2e-3 * exact.abs() + 0.05).all()
+    assert ((gradient[6].double() - exact).abs() <= 2**-8 * exact.abs() + 0.05).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
@@ -70,7 +70,7 @@ def test_an_accumulator_gets_the_sum_of_both_calls(dtype):
     calls = [inputs(700, 35, 64, dtype, seed) for seed in range(2)]
     buffers = []
     for device in ("cpu", GPU):
-        leaf = calls[0][1].to(device).requires_grad_()
+        leaf = calls[0][1].to(device, copy=True).requires_grad_()
         buffer = torch.full((35, 64), 0.5, dtype=wide, device=device)
         for ids, _, upstream in calls:
             rows = sb.embedding(ids.to(device), leaf, grad_accumulator=buffer)
