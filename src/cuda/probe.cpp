@@ -123,9 +123,9 @@ std::vector<const ProductEngine*> chosen_engines(Device device) {
 
 const ProbeResult& probe(const ProductEngine& engine, Device device) {
   static std::mutex mutex;
-  static std::map<std::pair<int, std::string>, ProbeResult> known;
+  static std::map<std::pair<int, const ProductEngine*>, ProbeResult> known;
   const std::lock_guard lock(mutex);
-  const std::pair<int, std::string> key{device.index, engine.name};
+  const std::pair key{device.index, &engine};
   if (const auto found = known.find(key); found != known.end()) return found->second;
   try {
     return known.emplace(key, run_probe(engine, device)).first->second;

@@ -1,6 +1,9 @@
-// tc16 by cuBLASLt: its algorithms that split K nowhere compute the chain of the tensor core (measured, and probed like
-// every engine). Segments are chained by beta = 1, which adds each product to what is there in one rounding.
+// tc16 by cuBLASLt. Its algorithms that leave K in one piece compute the chain of the tensor core (measured on an H200), but
+// where the columns of the result or K are no multiples of 8 it takes kernels that add in another order, so this engine
+// refuses these. Segments are chained by beta = 1, which adds each product to what is there in one rounding.
 #include "cuda/launch/product_cublaslt.h"
+
+#include <utility>
 
 #include "cuda/cublaslt.h"
 #include "cuda/launch/product_finish.h"
@@ -19,15 +22,14 @@ struct Lie {
 
 Lie lie_of(const void* data, std::int64_t along, std::int64_t along_stride, std::int64_t deep,
            std::int64_t deep_stride) {
-  const auto padded = [](std::int64_t count) { return (count + 7) / 8 * 8; };
   Lie lie;
-  lie.dense_k = deep_stride == 1 || deep == 1;
-  if (!lie.dense_k && along_stride != 1 && along != 1) {
+  lie.dense_k = deep_stride == 1;
+  if (!lie.dense_k && along_stride != 1) {
     lie.problem = "has no dense axis";
     return lie;
   }
-  const std::int64_t outer = lie.dense_k ? along : deep, inner = lie.dense_k ? deep : along;
-  lie.lead = outer == 1 ? padded(inner) : lie.dense_k ? along_stride : deep_stride;
+  const std::int64_t inner = lie.dense_k ? deep : along;
+  lie.lead = !lie.dense_k ? deep_stride : along > 1 ? along_stride : deep;  // one row has no stride
   if (lie.lead % 8 != 0 || lie.lead < inner)
     lie.problem = "has a stride of " + std::to_string(lie.lead) + " elements; it takes multiples of 8 from " +
                   std::to_string(inner) + " on";
@@ -49,14 +51,15 @@ bool writes_out(const Product& p) {
          p.out_row_stride % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.out) % 16 == 0;
 }
 
-std::int64_t scratch_stride(const Product& p) { return (p.columns + 7) / 8 * 8; }
-
 }  // namespace
 
 std::string no_cublaslt(const Product& p, Device) {
   if (!p.tc16) return "it computes contract='tc16' alone";
   if (!cublaslt().problem.empty()) return cublaslt().problem;
-  if (p.rows == 0 || p.columns == 0 || p.depth == 0) return "an extent is 0";
+  if (p.rows == 0) return "there are no rows";
+  for (const auto& [name, extent] : {std::pair{"columns", p.columns}, std::pair{"k", p.depth}})
+    if (extent == 0 || extent % 8 != 0)
+      return "there are " + std::to_string(extent) + " " + name + "; it takes multiples of 8";
   if (p.row_bound != nullptr || p.depth_bound != nullptr) return "it cannot read extents from the device";
   if (const Lie a = lie_of_a(p); !a.problem.empty()) return "a " + a.problem;
   if (const Lie b = lie_of_b(p); !b.problem.empty()) return "b " + b.problem;
@@ -64,7 +67,7 @@ std::string no_cublaslt(const Product& p, Device) {
 }
 
 std::size_t cublaslt_scratch_bytes(const Product& p, Device) {
-  return writes_out(p) ? 0 : static_cast<std::size_t>(p.rows * scratch_stride(p)) * 4;
+  return writes_out(p) ? 0 : static_cast<std::size_t>(p.rows * p.columns) * 4;
 }
 
 void product_cublaslt(const Product& p, const core::DeviceCall& call) {
@@ -80,7 +83,7 @@ void product_cublaslt(const Product& p, const core::DeviceCall& call) {
                        depth,
                        a.lead,
                        b.lead,
-                       direct ? p.out_row_stride : scratch_stride(p),
+                       direct ? p.out_row_stride : p.columns,
                        a.dense_k,
                        b.dense_k};
   };
@@ -103,7 +106,7 @@ void product_cublaslt(const Product& p, const core::DeviceCall& call) {
                             segment.out, &segment.algo, nullptr, 0, stream_of(call)),
           "cublasLtMatmul");
   }
-  if (!direct) product_finish(p, static_cast<const float*>(out), scratch_stride(p), call);
+  if (!direct) product_finish(p, static_cast<const float*>(out), p.columns, call);
 }
 
 }  // namespace samebits::cuda
