@@ -19,7 +19,8 @@ CPP
 mkdir -p "$out/host" && ln -sfn /usr/include/hwy "$out/host/hwy" && ln -sfn /usr/include/nlohmann "$out/host/nlohmann"
 googletest=/usr/src/googletest/googletest
 sources=(src/core/*.cpp src/cpu/*.cpp src/ref/logp.cpp src/ref/row.cpp src/ref/row_ops.cpp src/ref/matmul.cpp
-  src/ref/tc16.cpp src/ref/linear_logp_backward.cpp tests/cpp/head_case.cpp tests/cpp/linear_logp_gradient_test.cpp tests/cpp/bits.cpp tests/cpp/logp_case.cpp tests/cpp/run_case.cpp tests/cpp/strided.cpp tests/cpp/random_case.cpp
+  src/ref/tc16.cpp src/ref/linear_logp_backward.cpp src/ref/embedding.cpp tests/cpp/embedding_case.cpp tests/cpp/embedding_test.cpp
+  tests/cpp/head_case.cpp tests/cpp/linear_logp_gradient_test.cpp tests/cpp/bits.cpp tests/cpp/logp_case.cpp tests/cpp/run_case.cpp tests/cpp/strided.cpp tests/cpp/random_case.cpp
   tests/cpp/matmul_case.cpp tests/cpp/row_sum_case.cpp tests/cpp/logp_bits_test.cpp tests/cpp/linear_logp_bits_test.cpp
   tests/cpp/matmul_bits_test.cpp tests/cpp/tc16_bits_test.cpp tests/cpp/tc16_golden_test.cpp tests/cpp/row_sum_test.cpp "$out/supported_targets.cpp" "$googletest/src/gtest-all.cc"
   "$googletest/src/gtest_main.cc")

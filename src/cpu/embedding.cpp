@@ -154,7 +154,12 @@ class Gradient {
 
   void write_row(std::int64_t id) const {
     const Segment run = run_of(id);
-    if (run.first == run.last && problem_.accumulate) return;
+    if (run.first == run.last) {
+      if (!problem_.accumulate)
+        std::memset(static_cast<T*>(problem_.grad_weight) + id * problem_.grad_weight_stride, 0,
+                    static_cast<std::size_t>(problem_.columns) * sizeof(T));
+      return;
+    }
     const std::span<const Segment> segments(at_.segments, static_cast<std::size_t>(segment_count_));
     const bool is_long = run.last - run.first > order::kOccurrences;
     const auto first_segment =
