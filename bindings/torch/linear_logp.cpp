@@ -46,8 +46,7 @@ Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Te
     Tensor row_max = statistic(count, false, wide, hidden);
     Tensor row_sum = statistic(count, true, wide, hidden);
     Tensor row_entropy_sum = statistic(entropy ? count : 0, true, wide, hidden);
-    LogpOutputs outputs;
-    outputs.logp = mutable_view(logp_result);
+    LogpOutputs outputs{.logp = mutable_view(logp_result)};
     if (lse) outputs.lse = mutable_view(lse_result);
     if (entropy) outputs.entropy = mutable_view(entropy_result);
     if (stats) {
@@ -55,11 +54,9 @@ Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Te
       outputs.row_sum = mutable_view(row_sum);
       if (entropy) outputs.row_entropy_sum = mutable_view(row_entropy_sum);
     }
-    MatmulOptions matmul_options;
-    matmul_options.contract = contract;
     const ConstTensorView states = view(hidden), head = view(weight), ids = view(targets);
     Call call(backend, hidden);
-    samebits::linear_logp_forward(states, head, ids, view(bias), options, outputs, matmul_options,
+    samebits::linear_logp_forward(states, head, ids, view(bias), options, outputs, {contract},
                                   call.with_scratch([&](const ExecContext& context) {
                                     return linear_logp_workspace_bytes(states, head, ids, view(bias), options,
                                                                        entropy, contract, context);

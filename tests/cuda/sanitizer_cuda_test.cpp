@@ -67,5 +67,23 @@ TEST(CudaSanitizer, small_shapes_of_embedding) {
   }
 }
 
+TEST(CudaSanitizer, small_shapes_of_heads) {
+  for (int i = 0; i < 40; ++i) {
+    SCOPED_TRACE("case " + std::to_string(i));
+    Rng rng(static_cast<std::uint64_t>(i) + 0x4ead5);
+    const DType dtype = rng.pick({DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64});
+    HeadCase head = random_head_case(rng, rng.between(0, 40), rng.between(1, 300), rng.between(1, 40), dtype);
+    if (rng.chance(4)) head.contract = "fma";
+    vary_head(head, rng);
+    const Wanted wanted{true, true, true, rng.chance(2)};
+    Residence host;
+    DeviceResidence device;
+    ASSERT_TRUE(same_result(head_forward(head, {}, {}, host), head_forward(head, {}, {}, device),
+                            Finite::kPerhapsNone));
+    ASSERT_TRUE(same_gradients(head_gradients(head, ExecContext{}, wanted, host),
+                               head_gradients(head, ExecContext{}, wanted, device), Finite::kPerhapsNone));
+  }
+}
+
 }  // namespace
 }  // namespace samebits::test
