@@ -13,10 +13,10 @@ using OptionalInt = std::optional<std::int64_t>;
 constexpr std::array<std::int64_t, 1> kNone{0};
 
 // One number per row, or two words of each sum under row64.v1.
-Tensor statistic(std::int64_t rows, bool words, bool wide, const Tensor& like) {
+Tensor statistic(std::int64_t rows, bool words, DType real, const Tensor& like) {
   const std::array<std::int64_t, 2> shape{rows, 2};
-  const DType real = wide ? DType::kFloat64 : DType::kFloat32;
-  return empty(std::span(shape).first(words && wide ? 2 : 1), words ? DType::kInt64 : real, like);
+  const bool two = words && real == DType::kFloat64;
+  return empty(std::span(shape).first(two ? 2 : 1), words ? DType::kInt64 : real, like);
 }
 
 // No P is kept on a CPU, where the logits cost more to read back than to compute again.
@@ -36,17 +36,17 @@ Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Te
   return guarded([&] {
     const LogpOptions options =
         make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
-    const bool wide = is_binary64(hidden, binary64);
-    const DType dtype = wide ? DType::kFloat64 : DType::kFloat32;
+    const DType dtype = is_binary64(hidden, binary64) ? DType::kFloat64 : DType::kFloat32;
     const auto leading = shape_of(targets);
     const std::int64_t count = stats ? targets.numel() : 0;
     Tensor logp_result = empty(leading, dtype, hidden);
     Tensor lse_result = empty(lse ? leading : std::span<const std::int64_t>(kNone), dtype, hidden);
     Tensor entropy_result = empty(entropy ? leading : std::span<const std::int64_t>(kNone), dtype, hidden);
-    Tensor row_max = statistic(count, false, wide, hidden);
-    Tensor row_sum = statistic(count, true, wide, hidden);
-    Tensor row_entropy_sum = statistic(entropy ? count : 0, true, wide, hidden);
-    LogpOutputs outputs{.logp = mutable_view(logp_result)};
+    Tensor row_max = statistic(count, false, dtype, hidden);
+    Tensor row_sum = statistic(count, true, dtype, hidden);
+    Tensor row_entropy_sum = statistic(entropy ? count : 0, true, dtype, hidden);
+    LogpOutputs outputs;
+    outputs.logp = mutable_view(logp_result);
     if (lse) outputs.lse = mutable_view(lse_result);
     if (entropy) outputs.entropy = mutable_view(entropy_result);
     if (stats) {

@@ -3,6 +3,7 @@
 
 #include "device.h"
 #include "embedding_case.h"
+#include "head_random.h"
 #include "random_case.h"
 #include "row_sum_case.h"
 
