@@ -53,19 +53,19 @@ def choices(place: str, asked: str | None, chosen: str, refused: bool, engines: 
 
     `engines` says of each of a GPU's product engines "taken", or why not.
     """
-    products = (
-        Choice(name, text == "taken" and not refused, _engine_reason(name, asked, text, refused))
-        for name, text in engines.items()
-    )
-    return (*(_choice(backend, place, asked, chosen, refused) for backend in backends()), *products)
-
-
-def _engine_reason(name: str, asked: str | None, text: str, refused: bool) -> str:
-    if text != "taken":
-        return text
-    if refused:
-        return "the request itself is refused"
-    return "asked for by name" if asked == name else "takes what engines before it leave"
+    found = [_choice(backend, place, asked, chosen, refused) for backend in backends()]
+    first = "the fastest that can run here"
+    for name, text in engines.items():
+        taken = text == "taken" and not refused
+        if taken:
+            text, first = (
+                "asked for by name" if asked == name else first,
+                "takes what the ones before it leave",
+            )
+        elif text == "taken":
+            text = "the request itself is refused"
+        found.append(Choice(name, taken, text))
+    return tuple(found)
 
 
 def _choice(backend: Backend, place: str, asked: str | None, chosen: str, refused: bool) -> Choice:

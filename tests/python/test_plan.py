@@ -157,6 +157,8 @@ def test_a_gpus_product_engines_are_listed_after_the_backends(monkeypatch):
     found = {c.name: c for c in choices("cuda:0", None, "cuda", False, engines)}
     assert list(found)[-4:] == ["cuda", "sm90", "mma", "cublaslt"]
     assert found["cuda"].taken and found["sm90"].taken and not found["cublaslt"].taken
+    assert found["sm90"].reason == "the fastest that can run here"
+    assert found["mma"].reason == "takes what the ones before it leave"
     assert found["cublaslt"].reason == engines["cublaslt"]
     assert found["scalar"] == sb.Choice("scalar", False, "the operands are on cuda:0")
     named = {c.name: c for c in choices("cuda:0", "mma", "cuda", False, {"mma": "taken"})}
