@@ -7,20 +7,29 @@
 
 namespace samebits::cuda {
 
+// Of P, hidden, X, the total and what the engine takes, where one range is enough.
+inline constexpr std::int64_t kWalkBytes = std::int64_t{254} << 20;
+
 struct HeadSplit {
   std::int64_t rows;            // positions of P held at a time
   std::int64_t slice, columns;  // of the vocabulary between segments anchored anew, and of P held at a time
   std::int64_t weight_columns;  // of P whose total is held at a time
   bool one_range;               // all positions fit
 
-  HeadSplit(const core::LinearLogpGradient& problem, bool p_form) {
+  HeadSplit(const core::LinearLogpGradient& problem, const HeadShape& shape, const HeadEngine& engine) {
     const std::int64_t vocab = problem.head.logp.vocab, all = problem.head.logp.rows;
     one_range = all <= order::kSegment;
     rows = std::min(all, order::kSegment);
-    slice = p_form && problem.grad_hidden ? order::slice_columns(vocab) : vocab;
+    slice = !shape.binary64 && problem.grad_hidden ? order::slice_columns(vocab) : vocab;
     columns = std::min(slice, order::kSegment);
     // With one range a total is finished as soon as it is there, so it need not hold all columns.
-    weight_columns = one_range ? std::min(columns, order::kSegment / 2) : columns;
+    weight_columns = columns;
+    const std::int64_t stored = dtype_size(stored_dtype(shape)), size = problem.head.hidden_size;
+    const std::int64_t held = rows * (columns * stored + size * (stored + dtype_size(shape.dtype))) +
+                              static_cast<std::int64_t>(engine.scratch_bytes(rows));
+    while (one_range && weight_columns > 1024 &&
+           held + weight_columns * size * (shape.binary64 ? 8 : 4) > kWalkBytes)
+      weight_columns /= 2;
   }
 };
 

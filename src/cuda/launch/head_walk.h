@@ -20,8 +20,9 @@ class HeadWalk {
       : problem_(problem),
         engine_(engine),
         call_(call),
-        split_(problem, kP),
-        at_(problem, split_, shape_of(problem.head), engine, pieces) {}
+        shape_(shape_of(problem.head)),
+        split_(problem, shape_, engine),
+        at_(problem, split_, shape_, engine, pieces) {}
 
   // Of what the pieces do not count: the rows by target.
   std::size_t order_bytes() const {
@@ -115,7 +116,7 @@ class HeadWalk {
       task.range = range;
       task.column = columns.column + first;
       task.columns = count;
-      task.p = element_at(at_.p, stored_dtype(shape_of(problem_.head)), first);
+      task.p = element_at(at_.p, stored_dtype(shape_), first);
       task.p_stride = at_.p_stride;
       task.x = at_.x;
       task.x_stride = gathered_stride(size());
@@ -129,6 +130,7 @@ class HeadWalk {
   const core::LinearLogpGradient& problem_;
   HeadEngine& engine_;
   const core::DeviceCall& call_;
+  const HeadShape shape_;
   const HeadSplit split_;
   HeadBuffers<Row> at_;
 };
