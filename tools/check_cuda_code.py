@@ -18,6 +18,8 @@ TILE = 2 * 64
 # Per element: t, r and five steps of the polynomial are fma; z - m_b and t - magic are additions. Each lane
 # of the contract adds four terms, the first of which is a move: three additions per four elements.
 FFMA, FADD = 7 * TILE, 2 * TILE + 3 * TILE // 4
+# k that product_fma_tile takes before it fetches more.
+PRODUCT_STEPS = 16
 # What the ends of a row may add: exponentials of blocks, divisions, the fixed point.
 SLACK = 200
 
@@ -67,6 +69,13 @@ def problems(arch: str, name: str, code: list[str]) -> list[str]:
     if "logp_backward_tile" in name:
         needs(r"LDG\.\S*128", "16-byte load")
         needs(r"STG\.\S*128", "16-byte store")
+    if "product_mma_tile" in name:
+        needs(r"HMMA\.16816\.F32", "tensor-core step of 16 products")
+        needs(r"LDSM", "matrix load from shared memory")
+        needs(r"LDGSTS\.\S*128", "16-byte copy to shared memory")
+    for kind, op, chains in (("If", "FFMA", 64), ("Id", "DFMA", 16)):
+        if f"product_fma_tile{kind}" in name and count[op] != PRODUCT_STEPS * chains:
+            found.append(f"{op} {count[op]} times, {PRODUCT_STEPS * chains} expected: one of each step")
     return [f"{arch} {name}: {problem}" for problem in found]
 
 

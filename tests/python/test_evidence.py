@@ -12,7 +12,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from evidence import bits, cases, inputs, machine, operators, verify  # noqa: E402
+from evidence import bits, cases, inputs, machine, operators, products, verify  # noqa: E402
 
 FOLDERS = sorted(path.parent for path in (ROOT / "evidence").glob("*/bits.json"))
 
@@ -24,6 +24,29 @@ def test_the_cpu_gives_the_recorded_bits_of_the_gpu(folder):
     for record in records:
         assert not any(record["rows_that_differ_from_the_cpu"].values())
         assert verify.differing_samples(record) == []
+
+
+def test_the_cpu_gives_the_recorded_products_of_the_gpu():
+    for path in sorted((ROOT / "evidence").glob("*/products.json")):
+        for record in verify.recorded_products(path.parent):
+            assert products.problems(record) == []
+            assert verify.differing_product_samples(record) == []
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+def test_a_product_is_sampled_from_its_own_lines(dtype, layout):
+    a_case = products.ProductCase("test", 5, 40, 100, 60, dtype, layout=layout)
+    whole = products.multiply(a_case, *products.operands(a_case, torch.arange(40), torch.arange(60)))
+    record = {"case": vars(a_case).copy(), "sample": products.sample(a_case, "cpu")}
+    assert verify.differing_product_samples(record) == []
+    digits = 2 * whole.element_size()
+    first = int(bits.words(whole)[0, 0]) & ((1 << 4 * digits) - 1)
+    text = record["sample"][0]
+    assert text.startswith(f"{first:0{digits}x} ")
+    record["sample"][0] = ("1" if text[0] != "1" else "2") + text[1:]
+    (found,) = verify.differing_product_samples(record)
+    assert "sampled row 0: recorded" in found
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

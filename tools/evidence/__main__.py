@@ -12,10 +12,10 @@ import torch
 
 from samebits import _native
 
-from . import bits, kernels, machine, timings
+from . import bits, kernels, machine, products, timings
 from .cases import cases
 
-PARTS = ("bits", "kernels", "timings")
+PARTS = ("bits", "kernels", "products", "timings")
 
 
 def bench_lines(program: Path) -> list[dict]:
@@ -66,6 +66,10 @@ def main() -> int:
                 f"{case.name}: {count} rows of {name} differ" for name, count in differing.items() if count
             ]
         write("bits", {"cases": records})
+    if "products" in options.only:
+        records = [products.record(case, options.device) for case in products.cases(options.quick)]
+        problems += [problem for record in records for problem in products.problems(record)]
+        write("products", {"cases": records})
     if "timings" in options.only:
         write("timings", timings.record(options.device, options.quick))
     if options.bench:

@@ -13,7 +13,10 @@ _MIX = (
     -0x40A7B892E31B1A47,
     -0x6B2FB644ECCEEE15,
 )  # SplitMix64's, as signed 64-bit integers
-_STREAMS = {"logits": 0, "targets": 1, "families": 2, "logp": 3, "lse": 4, "entropy": 5, "direction": 6}
+_STREAMS = {
+    "logits": 0, "targets": 1, "families": 2, "logp": 3, "lse": 4, "entropy": 5, "direction": 6,
+    "a": 7, "b": 8,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Batch(NamedTuple):
                      self.direction.cpu())  # fmt: skip
 
 
-def _shift_right(value: torch.Tensor, by: int) -> torch.Tensor:
+def shift_right(value: torch.Tensor, by: int) -> torch.Tensor:
     return (value >> by) & ((1 << (64 - by)) - 1)  # a logical shift; torch's is arithmetic
 
 
@@ -62,12 +65,12 @@ def hashed(seed: int, stream: str, rows: torch.Tensor, columns: torch.Tensor) ->
     """64 random bits for each (row, column), in wrapping int64 arithmetic."""
     start = (seed * 16 + _STREAMS[stream]) * 0x9E3779B1 % (1 << 62)
     value = ((rows << 24) + columns + start) * _MIX[0]
-    value = (value ^ _shift_right(value, 30)) * _MIX[1]
-    value = (value ^ _shift_right(value, 27)) * _MIX[2]
-    return value ^ _shift_right(value, 31)
+    value = (value ^ shift_right(value, 30)) * _MIX[1]
+    value = (value ^ shift_right(value, 27)) * _MIX[2]
+    return value ^ shift_right(value, 31)
 
 
-def _normal(bits: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def normal(bits: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Nearly normal, deviation 1.15: a sum of four 16-bit fields, exact in float32."""
     total = sum((bits >> shift) & 0xFFFF for shift in (0, 16, 32, 48)) - 131070
     return total.to(dtype) * 2.0**-15
@@ -77,7 +80,7 @@ def _families(case: Case, x: torch.Tensor, bits: torch.Tensor, rows: torch.Tenso
     """Rows of every kind that has broken a softmax somewhere; about half stay normal, of several scales."""
     family = (hashed(case.seed, "families", rows, torch.zeros_like(rows)) & 0xFF)[:, None] % 24
     columns = torch.arange(case.vocab, device=rows.device)[None, :]
-    chosen = (_shift_right(hashed(case.seed, "families", rows, torch.ones_like(rows)), 1) % case.vocab)[
+    chosen = (shift_right(hashed(case.seed, "families", rows, torch.ones_like(rows)), 1) % case.vocab)[
         :, None
     ]
     here, infinity = columns == chosen, float("inf")
@@ -105,26 +108,26 @@ def _logits(case: Case, rows: torch.Tensor) -> torch.Tensor:
     columns = torch.arange(case.vocab, device=rows.device)
     bits = hashed(case.seed, "logits", rows[:, None], columns[None, :])
     wide = torch.float64 if case.dtype == "float64" else torch.float32
-    x = _normal(bits, wide)
+    x = normal(bits, wide)
     return (_families(case, x, bits, rows) if case.adversarial else x * 4).to(case.torch_dtype)
 
 
 def _targets(case: Case, rows: torch.Tensor) -> torch.Tensor:
     """Ids; one row in sixteen has one outside the vocabulary."""
     bits = hashed(case.seed, "targets", rows, torch.zeros_like(rows))
-    ids = _shift_right(bits, 8) % case.vocab
+    ids = shift_right(bits, 8) % case.vocab
     outside = torch.where(bits & 16 > 0, -100, case.vocab)
     return torch.where(bits & 15 == 0, outside, ids) if case.adversarial else ids
 
 
 def _upstream(case: Case, rows: torch.Tensor, name: str) -> torch.Tensor:
-    return _normal(hashed(case.seed, name, rows, torch.zeros_like(rows)), case.real)
+    return normal(hashed(case.seed, name, rows, torch.zeros_like(rows)), case.real)
 
 
 def _direction(case: Case, rows: torch.Tensor) -> torch.Tensor:
     columns = torch.arange(case.vocab, device=rows.device)
     bits = hashed(case.seed, "direction", rows[:, None], columns[None, :])
-    return _normal(bits, torch.float32).to(case.torch_dtype)
+    return normal(bits, torch.float32).to(case.torch_dtype)
 
 
 def make(case: Case, rows: torch.Tensor) -> Batch:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from . import bits, machine
+from . import bits, machine, products
 from .inputs import Case
 
 
@@ -24,6 +24,22 @@ def differing_samples(record: dict[str, Any]) -> list[str]:
                 where = f"{case.name} row {theirs['row']} {name}"
                 found.append(f"{where}: recorded {theirs.get(name)}, the CPU gives {ours.get(name)}")
     return found
+
+
+def recorded_products(folder: Path) -> list[dict[str, Any]]:
+    """The records of one device's products."""
+    return json.loads((folder / "products.json").read_text())["cases"]
+
+
+def differing_product_samples(record: dict[str, Any]) -> list[str]:
+    """Every sampled row of a product that the CPU does not give."""
+    case = products.ProductCase(**record["case"])
+    ours = products.sample(case, "cpu")
+    return [
+        f"{case.name}, sampled row {at}: recorded {theirs}, the CPU gives {mine}"
+        for at, (theirs, mine) in enumerate(zip(record["sample"], ours, strict=True))
+        if theirs != mine
+    ]
 
 
 def staleness(folder: Path) -> str:
