@@ -33,7 +33,9 @@ struct LinearLogpGradients {
 /// threads, or which gradients are asked for. Throws Error before anything is written.
 ///
 /// Scratch: a part of the probabilities (at most 8192 x 8192 elements), 8 bytes per element of hidden for
-/// grad_hidden, and for grad_weight one float per element of at most 8192 rows of hidden.
+/// grad_hidden, and for grad_weight one float per element of at most 8192 rows of hidden. On a GPU (positions are 32-bit
+/// numbers, so hidden has fewer than 2^31 rows) for grad_weight one float per element of at most 8192 rows of weight too,
+/// and nothing waits for the device unless OnInvalid::kRaise asks for it.
 void linear_logp_backward(const ConstTensorView& hidden, const ConstTensorView& weight,
                           const ConstTensorView& targets, const ConstTensorView& bias,
                           const LogpOptions& options, const LogpStats& stats, const LogpUpstream& upstream,

@@ -49,7 +49,6 @@ struct ForwardArrays {
 template <class Row>
 void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scratch,
          const core::DeviceCall& call) {
-  using Real = typename Row::Real;
   Pieces pieces(&scratch);
   const ForwardArrays<Row> at(head, engine, pieces);
   engine.use_scratch(at.engine);
@@ -67,9 +66,12 @@ void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scrat
     task.entropy_sum = reinterpret_cast<float*>(at.stats.u);
     task.target_logit = reinterpret_cast<float*>(at.target_logit);
     engine.block_stats(task, call);
-    launch("finish_rows", finish_rows<Row>, {(rows + kFinishRows - 1) / kFinishRows, 32 * kFinishWarps}, call,
-           head.logp, at.rows, range, at.stats, static_cast<const Real*>(at.target_logit),
-           static_cast<int>(at.blocks));
+    const RangeStats<Row> from{range, at.stats, at.target_logit, static_cast<int>(at.blocks)};
+    if (rows <= kFewRows)
+      launch("finish_few_rows", finish_few_rows<Row>, {rows, kFewThreads}, call, head.logp, at.rows, from);
+    else
+      launch("finish_rows", finish_rows<Row>, {(rows + kFinishRows - 1) / kFinishRows, 32 * kFinishWarps},
+             call, head.logp, at.rows, from);
   });
 }
 
