@@ -12,7 +12,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from evidence import bits, cases, inputs, machine, operators, products, verify  # noqa: E402
+from evidence import bits, cases, embedding, inputs, machine, operators, products, verify  # noqa: E402
 
 FOLDERS = sorted(path.parent for path in (ROOT / "evidence").glob("*/bits.json"))
 
@@ -47,6 +47,31 @@ def test_a_product_is_sampled_from_its_own_lines(dtype, layout):
     record["sample"][0] = ("1" if text[0] != "1" else "2") + text[1:]
     (found,) = verify.differing_product_samples(record)
     assert "sampled row 0: recorded" in found
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "evidence").glob("*/embedding.json")), ids=lambda p: p.parent.name
+)
+def test_the_cpu_gives_the_recorded_rows_of_the_embeddings_gradient(path):
+    recorded = json.loads(path.read_text())
+    assert recorded["problems"] == [] and len(recorded["cases"]) == len(embedding.cases())
+    for record in recorded["cases"]:
+        assert not any(record["rows_that_differ_from_the_cpu"].values())
+        assert embedding.differing_samples(record) == []
+
+
+def test_an_embedding_record_is_checked_row_by_row():
+    for case in embedding.cases(quick=True):
+        record = {"case": case._asdict(), "samples": {}}
+        ids = case.ids("cpu")
+        upstream = case.rows("direction", torch.arange(case.count))
+        gradient = torch.ops.samebits.embedding_backward(ids, upstream, case.vocab)
+        for row in embedding.sampled(case, ids):
+            record["samples"][str(row)] = embedding.digest(gradient[row])
+        assert embedding.differing_samples(json.loads(json.dumps(record))) == []
+        assert embedding.worst_share(gradient, ids, upstream) <= 1
+        record["samples"][str(row)] = "0" * 64
+        assert len(embedding.differing_samples(record)) == 1
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

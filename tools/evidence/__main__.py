@@ -12,10 +12,10 @@ import torch
 
 from samebits import _native
 
-from . import bits, kernels, machine, products, timings
+from . import bits, embedding, kernels, machine, products, timings
 from .cases import cases
 
-PARTS = ("bits", "kernels", "products", "timings")
+PARTS = ("bits", "kernels", "products", "embedding", "timings")
 
 
 def bench_lines(program: Path) -> list[dict]:
@@ -70,6 +70,10 @@ def main() -> int:
         records = [products.record(case, options.device) for case in products.cases(options.quick)]
         problems += [problem for record in records for problem in products.problems(record)]
         write("products", {"cases": records})
+    if "embedding" in options.only:
+        recorded = embedding.record(options.device, options.quick)
+        problems += recorded["problems"]
+        write("embedding", recorded)
     if "timings" in options.only:
         write("timings", timings.record(options.device, options.quick))
     if options.bench:

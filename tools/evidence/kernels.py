@@ -73,7 +73,12 @@ def _paths(device: str) -> dict[str, tuple[set[str], Callable[[], Any]]]:
     }
 
 
-def _observed(call: Callable[[], Any]) -> list[str]:
+def ours(names: list[str]) -> list[str]:
+    """Our kernels among those named, without those that only look at ids."""
+    return sorted({match[1] for match in map(_OURS.search, names) if match} - set(_SUPPORT))
+
+
+def observed(call: Callable[[], Any]) -> list[str]:
     """Names of the kernels one call runs, warmed up first so that compilation leaves no trace."""
     call()
     torch.cuda.synchronize()
@@ -91,15 +96,15 @@ def record(device: str) -> dict[str, Any]:
     paths, problems = {}, []
     for name, (expected, call) in _paths(device).items():
         try:
-            names = _observed(call)
+            names = observed(call)
         except Exception as error:
             problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
-        ours = sorted({match[1] for match in map(_OURS.search, names) if match} - set(_SUPPORT))
-        operators = {op for op in promised for kernel in ours if kernel.startswith(op)}
-        unplanned = [kernel for kernel in ours if not any(kernel.startswith(op) for op in promised)]
+        found = ours(names)
+        operators = {op for op in promised for kernel in found if kernel.startswith(op)}
+        unplanned = [kernel for kernel in found if not any(kernel.startswith(op) for op in promised)]
         others = [kernel[:120] for kernel in names if not _OURS.search(kernel)]
-        paths[name] = {"samebits_kernels": ours, "other_kernels": others}
+        paths[name] = {"samebits_kernels": found, "other_kernels": others}
         if unplanned:
             problems.append(f"{name}: ran {', '.join(unplanned)}, which the plan does not name")
         if not expected <= operators:

@@ -48,9 +48,9 @@ struct GradTerms {
 // the order.
 template <class Terms, class Out, bool accumulate>
 __global__ void __launch_bounds__(kEmbeddingThreads)
-    embedding_gradient(const __grid_constant__ core::EmbeddingProblem problem,
-                       const __grid_constant__ Terms terms, const __grid_constant__ IdRuns runs,
-                       const LongRuns<typename Terms::Real> long_runs, const ItemSplit split) {
+    embedding_backward_rows(const __grid_constant__ core::EmbeddingProblem problem,
+                            const __grid_constant__ Terms terms, const __grid_constant__ IdRuns runs,
+                            const LongRuns<typename Terms::Real> long_runs, const ItemSplit split) {
   using Real = typename Terms::Real;
   constexpr int kWidth = Terms::kWidth;
   struct alignas(kWidth * sizeof(Out) < 16 ? kWidth * sizeof(Out) : 16) Outputs {

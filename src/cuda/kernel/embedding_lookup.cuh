@@ -10,8 +10,8 @@ namespace samebits::cuda {
 // invalid ids are filled with, `step` the distance of neighbouring words in weight.
 template <class Word>
 __global__ void __launch_bounds__(kEmbeddingThreads)
-    embedding_lookup(const __grid_constant__ core::EmbeddingProblem problem, const ItemSplit split,
-                     const Word invalid, std::int64_t step) {
+    embedding_forward_rows(const __grid_constant__ core::EmbeddingProblem problem, const ItemSplit split,
+                           const Word invalid, std::int64_t step) {
   const std::int64_t element = dtype_size(problem.dtype);
   Word words[kEmbeddingSteps];
 #pragma unroll

@@ -20,8 +20,8 @@ void run_gradient(const core::EmbeddingProblem& problem, const IdRuns& runs, voi
   const auto long_runs = launch_long_runs(LongTerms(problem), runs, problem.columns, partial, call);
   const std::int64_t rows = accumulate ? problem.rows : problem.vocab;
   over_items({0, rows, problem.columns / Terms::kWidth}, [&](const ItemSplit& split, std::int64_t ctas) {
-    launch("embedding_gradient", embedding_gradient<Terms, Out, accumulate>, {ctas, kEmbeddingThreads}, call,
-           problem, Terms(problem), runs, long_runs, split);
+    launch("embedding_backward", embedding_backward_rows<Terms, Out, accumulate>, {ctas, kEmbeddingThreads},
+           call, problem, Terms(problem), runs, long_runs, split);
   });
 }
 

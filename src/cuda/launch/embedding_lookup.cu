@@ -33,7 +33,7 @@ void run_lookup(const core::EmbeddingProblem& problem, const core::DeviceCall& c
   const auto words = problem.columns * element / static_cast<std::int64_t>(sizeof(Word));
   const std::int64_t step = sizeof(Word) == 16 ? 1 : problem.weight.column_stride;
   over_items({0, problem.rows, words}, [&](const ItemSplit& split, std::int64_t ctas) {
-    launch("embedding_lookup", embedding_lookup<Word>, {ctas, kEmbeddingThreads}, call, problem, split,
+    launch("embedding_forward", embedding_forward_rows<Word>, {ctas, kEmbeddingThreads}, call, problem, split,
            filling<Word>(problem), step);
   });
 }
