@@ -64,6 +64,7 @@ struct PTask {
   const std::int64_t* target = nullptr;
   const void* rows =
       nullptr;  // order::PRow by position; under fma64.v1 HeadRow64, and P is the logits' gradient
+  bool sloped = true;  // rows may have an entropy gradient
   void* p = nullptr;
   std::int64_t p_stride = 0;  // a multiple of 64 elements; 256-byte aligned rows
 };

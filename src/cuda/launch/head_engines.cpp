@@ -2,12 +2,14 @@
 
 #include "cuda/launch/head_generic.h"
 #include "cuda/launch/operators.h"
+#include "cuda/launch/sm90_head.h"
 #include "cuda/probe.h"
 
 namespace samebits::cuda {
 namespace {
 
 constexpr HeadEngineEntry kEngines[] = {
+    {"sm90", no_sm90_head, [](const HeadShape& shape, Device) { return make_sm90_head(shape); }},
     {"generic", [](const HeadShape&, Device) { return std::string(); },
      [](const HeadShape& shape, Device) { return make_generic_head_engine(shape); }},
 };

@@ -90,6 +90,7 @@ class HeadWalk {
     task.inverse_tau = static_cast<const float*>(at_.rows.list.inverse_tau);
     task.target = at_.rows.list.target;
     task.rows = at_.rows.form;
+    task.sloped = bool{problem_.head.logp.grad_entropy};
     task.p = at_.p;
     task.p_stride = at_.p_stride;
     if (range.rows > 0) engine_.fill_p(task, call_);

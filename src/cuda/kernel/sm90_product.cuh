@@ -1,0 +1,271 @@
+// Products of 16-bit matrices on SM90 under tc16.v1: D[m, n] = sum over k of A[m, k] B[n, k], at most one segment of K.
+//
+// A persistent kernel. One warp brings tiles of A and B into a ring of stages, two warpgroups multiply them and
+// hand 64 x N of D each, in registers, to the epilogue. The second warpgroup runs some stages behind the first, so that while
+// one is in its epilogue the other keeps the tensor cores busy. CTAs of a cluster have the same columns and share B.
+// Every element is one chain of steps of 16 products, ascending, whatever the tiles, the cluster and the order of tiles.
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/prim/cluster.cuh"
+#include "cuda/prim/tma.cuh"
+#include "cuda/prim/wgmma.cuh"
+
+namespace samebits::cuda {
+
+inline constexpr int kTileRows = 128, kTileDepth = 64;
+inline constexpr int kProductThreads = 384;
+inline constexpr int kConsumers = 2;
+
+// `transposed`: M or N, not K, is the operand's dense axis.
+template <class ElementType, int columns, bool a_transposed, bool b_transposed, int cluster_size>
+struct ProductTile {
+  using Element = ElementType;
+  static constexpr int kColumns = columns;
+  static constexpr bool kTransposedA = a_transposed, kTransposedB = b_transposed;
+  static constexpr int kCluster = cluster_size;
+  static constexpr int kBytesA = kTileRows * kTileDepth * 2, kBytesB = columns * kTileDepth * 2;
+  static constexpr int kStageBytes = kBytesA + kBytesB;
+  // Rows of a box of B: a CTA brings its share of the rows, or whole chunks of 64 columns.
+  static constexpr int kBoxRowsB = b_transposed ? kTileDepth : columns / cluster_size;
+  static constexpr int kBoxRowsA = a_transposed ? kTileDepth : kTileRows;
+};
+
+// Which part of a product there is. The live number of rows (of K where `bounds_depth`) is at most *count - first.
+struct ProductShape {
+  int rows = 0, columns = 0, depth = 0;  // M, N, K
+  std::int64_t first = 0;
+  const std::int32_t* count = nullptr;  // null: all of them
+  bool bounds_depth = false;
+  int group = 8;  // row tiles of a cluster that are walked through before the next column tile
+};
+
+struct LiveShape {
+  int rows, depth;
+};
+__device__ __forceinline__ LiveShape live_shape(const ProductShape& shape) {
+  LiveShape live{shape.rows, shape.depth};
+  if (shape.count != nullptr) {
+    const std::int64_t left = max(static_cast<std::int64_t>(*shape.count) - shape.first, std::int64_t{0});
+    int& bounded = shape.bounds_depth ? live.depth : live.rows;
+    bounded = static_cast<int>(min(static_cast<std::int64_t>(bounded), left));
+  }
+  return live;
+}
+
+struct TileAt {
+  int row, column;  // of this CTA's tile
+};
+
+// Division by a number known early: the quotient in fp32 is off by one at most (below 2^22).
+struct Division {
+  int divisor;
+  float inverse;
+  __device__ explicit Division(int d) : divisor(d), inverse(1.0f / static_cast<float>(d)) {}
+  __device__ int quotient(int number) const {
+    const int near = static_cast<int>(static_cast<float>(number) * inverse), rest = number - near * divisor;
+    return near + (rest >= divisor) - (rest < 0);
+  }
+};
+
+// The cluster's tiles: groups of row tiles, in each of them column after column.
+class TileWalk {
+ public:
+  __device__ TileWalk(const ProductShape& shape, const LiveShape& live, int cluster, int tile_columns,
+                      int rank)
+      : cluster_rows_(kTileRows * cluster),
+        row_tiles_((live.rows + cluster_rows_ - 1) / cluster_rows_),
+        column_tiles_((shape.columns + tile_columns - 1) / tile_columns),
+        tile_columns_(tile_columns),
+        group_(shape.group),
+        rank_(rank),
+        per_group_(group_ * column_tiles_),
+        height_(group_),
+        last_height_(row_tiles_ % group_) {}
+
+  __device__ int count() const { return row_tiles_ * column_tiles_; }
+
+  __device__ TileAt at(int item) const {
+    const int group = per_group_.quotient(item), rest = item - group * per_group_.divisor;
+    const Division height = (group + 1) * group_ <= row_tiles_ ? height_ : last_height_;
+    const int column = height.quotient(rest), row = group * group_ + rest - column * height.divisor;
+    return {row * cluster_rows_ + rank_ * kTileRows, column * tile_columns_};
+  }
+
+ private:
+  int cluster_rows_, row_tiles_, column_tiles_, tile_columns_, group_, rank_;
+  Division per_group_, height_, last_height_;
+};
+
+template <class Tile, class Epilogue>
+struct ProductShared {
+  static constexpr int kMost = 227 << 10, kSlack = 2048;  // alignment and barriers
+  static constexpr int kStages = std::min((kMost - kSlack - Epilogue::kStagingBytes) / Tile::kStageBytes, 8);
+  static constexpr int kBytes = kStages * Tile::kStageBytes + Epilogue::kStagingBytes + kSlack;
+
+  char* stages;
+  char* staging;
+  Barrier *full, *empty, *behind;
+
+  __device__ explicit ProductShared(char* memory) {
+    const auto address = shared_address(memory);
+    stages = memory + (1024 - address % 1024) % 1024;
+    staging = stages + kStages * Tile::kStageBytes;
+    full = reinterpret_cast<Barrier*>(staging + Epilogue::kStagingBytes);
+    empty = full + kStages;
+    behind = empty + kStages;
+  }
+};
+
+// Place in the ring.
+template <int stages>
+struct RingPlace {
+  int stage = 0, parity = 0;
+  __device__ void next() {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+template <class Tile>
+__device__ __forceinline__ void load_stage(char* stage, const CUtensorMap* a, const CUtensorMap* b,
+                                           const TileAt& tile, int k, Barrier* full, int rank) {
+  if constexpr (Tile::kTransposedA) {
+    tensor_load(stage, a, tile.row, k, full);
+    tensor_load(stage + Tile::kBytesA / 2, a, tile.row + 64, k, full);
+  } else {
+    tensor_load(stage, a, k, tile.row, full);
+  }
+  char* to = stage + Tile::kBytesA;
+  constexpr std::uint16_t kAll = (1 << Tile::kCluster) - 1;
+  const auto bring = [&](int offset, int inner, int outer) {
+    if constexpr (Tile::kCluster == 1)
+      tensor_load(to + offset, b, inner, outer, full);
+    else
+      tensor_load_multicast(to + offset, b, inner, outer, full, kAll);
+  };
+  if constexpr (Tile::kTransposedB) {
+#pragma unroll
+    for (int chunk = 0; chunk < Tile::kColumns / 64; ++chunk)
+      if (chunk % Tile::kCluster == rank) bring(chunk * 64 * kTileDepth * 2, tile.column + chunk * 64, k);
+  } else {
+    const int first = rank * Tile::kBoxRowsB;
+    bring(first * kTileDepth * 2, k, tile.column + first);
+  }
+}
+
+// d = the tile's product, by one warpgroup.
+template <class Tile, class Shared, class Ring>
+__device__ __forceinline__ void multiply(float (&d)[Tile::kColumns / 2], const Shared& shared, Ring& ring,
+                                         int steps, int consumer, bool leads) {
+  using Element = typename Tile::Element;
+  constexpr int kStepA = (Tile::kTransposedA ? 16 * 128 : 16 * 2) / 16;
+  constexpr int kStepB = (Tile::kTransposedB ? 16 * 128 : 16 * 2) / 16;
+  constexpr int kLead = 3;  // stages
+  const bool releases = threadIdx.x % 128 < Tile::kCluster;
+  int before = 0;
+  for (int k = 0; k < steps; ++k) {
+    barrier_wait(&shared.full[ring.stage], ring.parity);
+    const std::uint32_t address = shared_address(shared.stages + ring.stage * Tile::kStageBytes);
+    const std::uint64_t a = tile_descriptor(address + consumer * (Tile::kBytesA / 2), 0);
+    const std::uint64_t b = tile_descriptor(address + Tile::kBytesA, 64 * kTileDepth * 2);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < kTileDepth / 16; ++i)
+      wgmma<Element, Tile::kColumns, Tile::kTransposedA, Tile::kTransposedB>(d, a + i * kStepA,
+                                                                             b + i * kStepB, k > 0 || i > 0);
+    wgmma_commit();
+    wgmma_wait<1>();
+    if (k > 0 && releases) barrier_arrive(&shared.empty[before], static_cast<int>(threadIdx.x % 128));
+    if (leads && k == min(kLead, steps) - 1 && threadIdx.x % 128 == 0)
+      barrier_arrive(shared.behind, Tile::kCluster == 1 ? 0 : cluster_rank());
+    before = ring.stage;
+    ring.next();
+  }
+  wgmma_wait<0>();
+  if (releases) barrier_arrive(&shared.empty[before], static_cast<int>(threadIdx.x % 128));
+}
+
+// The first step overwrites d: no instructions for its initial values.
+template <int n>
+__device__ __forceinline__ void undefined(float (&d)[n]) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) asm volatile("" : "=f"(d[i]));
+}
+
+template <class Tile, class Epilogue>
+__global__ void __launch_bounds__(kProductThreads, 1)
+    sm90_product(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+                 const __grid_constant__ ProductShape shape, const __grid_constant__ Epilogue epilogue) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ char memory[];
+  using Shared = ProductShared<Tile, Epilogue>;
+  const Shared shared(memory);
+  const int rank = Tile::kCluster == 1 ? 0 : cluster_rank();
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < Shared::kStages; ++i) {
+      barrier_init(&shared.full[i], 1);
+      barrier_init(&shared.empty[i], kConsumers * Tile::kCluster);
+    }
+    barrier_init(shared.behind, 1);
+    barrier_init_done();
+  }
+  if constexpr (Tile::kCluster == 1)
+    __syncthreads();
+  else
+    cluster_sync();
+
+  const LiveShape live = live_shape(shape);
+  const TileWalk walk(shape, live, Tile::kCluster, Tile::kColumns, rank);
+  const int steps = (live.depth + kTileDepth - 1) / kTileDepth;
+  const int first = static_cast<int>(blockIdx.x) / Tile::kCluster;
+  const int stride = static_cast<int>(gridDim.x) / Tile::kCluster, end = walk.count();
+  RingPlace<Shared::kStages> ring;
+  if (threadIdx.x < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (threadIdx.x == 0) {
+      prefetch_map(&map_a);
+      prefetch_map(&map_b);
+      for (int item = first; item < end; item += stride) {
+        const TileAt tile = walk.at(item);
+        for (int k = 0; k < steps; ++k, ring.next()) {
+          barrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
+          barrier_expect(&shared.full[ring.stage], Tile::kStageBytes);
+          load_stage<Tile>(shared.stages + ring.stage * Tile::kStageBytes, &map_a, &map_b, tile,
+                           k * kTileDepth, &shared.full[ring.stage], rank);
+        }
+      }
+    }
+    __syncwarp();
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    const int consumer = static_cast<int>(threadIdx.x) / 128 - 1;
+    bool at_start = true;
+    if (consumer == 1 && steps > 0 && first < end) barrier_wait(shared.behind, 0);
+    for (int item = first; item < end; item += stride) {
+      TileAt tile = walk.at(item);
+      tile.row += consumer * 64;
+      float d[Tile::kColumns / 2];
+      undefined(d);
+      const typename Epilogue::Rows rows(epilogue, tile, live);
+      if (steps > 0) {
+        multiply<Tile>(d, shared, ring, steps, consumer, at_start && consumer == 0);
+      } else {
+#pragma unroll
+        for (float& value : d) value = 0;
+      }
+      at_start = false;
+      epilogue.run(d, tile, live, rows, shared.staging + consumer * (Epilogue::kStagingBytes / kConsumers));
+    }
+    epilogue.end();
+  }
+  if constexpr (Tile::kCluster > 1) cluster_sync();
+#else
+  __trap();  // compiled for SM90a alone; the launch layer checks
+#endif
+}
+
+}  // namespace samebits::cuda

@@ -1,0 +1,178 @@
+// What a warpgroup does with its 64 x N of a product: the plain product, and the sums of both gradients.
+#pragma once
+
+#include "cuda/kernel/sm90_product.cuh"
+#include "order/number.h"
+#include "order/p_form.h"
+
+namespace samebits::cuda {
+
+// Where this thread's elements are: d[4 j + 2 h + e] is (row(h), column + 8 j + e).
+struct Fragment {
+  int row, column;
+  __device__ explicit Fragment(const TileAt& tile) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    row = tile.row + 16 * warp + lane / 4;
+    column = tile.column + 2 * (lane % 4);
+  }
+};
+
+struct NoRows {
+  template <class Epilogue>
+  __device__ NoRows(const Epilogue&, const TileAt&, const LiveShape&) {}
+};
+
+// out = d, or out = RN(out + d) behind the first segment, in fp32; the bias comes last.
+template <class T>
+struct StoreSegment {
+  static constexpr int kStagingBytes = 0;
+  using Rows = NoRows;
+  float* out;
+  std::int64_t stride;
+  int columns;
+  bool first;     // else there is a sum already
+  const T* bias;  // or null
+  std::int64_t bias_stride;
+
+  template <int n>
+  __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
+                                      const Rows&, char*) const {
+    const Fragment at(tile);
+    const bool pairs = stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % 8 == 0;
+    if (live.depth == 0 && !first) return;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = at.row + 8 * h;
+      if (row >= live.rows) continue;
+      float* line = out + row * stride;
+#pragma unroll
+      for (int j = 0; j < n / 4; ++j) {
+        const int column = at.column + 8 * j;
+        float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
+        if (pairs && column + 1 < columns) {
+          float2* to = reinterpret_cast<float2*>(line + column);
+          const float2 sum = first ? float2{} : *to;
+          *to = {finished(value.x, sum.x, column), finished(value.y, sum.y, column + 1)};
+        } else {
+          if (column < columns) line[column] = finished(value.x, first ? 0.0f : line[column], column);
+          if (column + 1 < columns)
+            line[column + 1] = finished(value.y, first ? 0.0f : line[column + 1], column + 1);
+        }
+      }
+    }
+  }
+  __device__ void end() const {}
+
+ private:
+  __device__ __forceinline__ float finished(float value, float sum, int column) const {
+    if (!first) value = sum + value;
+    return bias == nullptr ? value : value + order::to_float(bias[column * bias_stride]);
+  }
+};
+
+// out = the last segment on top of the `partial` sum (null: none), with the bias, rounded to the operand type.
+template <class T>
+struct StoreRounded {
+  static constexpr int kStagingBytes = 0;
+  using Rows = NoRows;
+  T* out;
+  std::int64_t stride;
+  int columns;
+  const float* partial;
+  std::int64_t partial_stride;
+  const T* bias;
+  std::int64_t bias_stride;
+
+  template <int n>
+  __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
+                                      const Rows&, char*) const {
+    const Fragment at(tile);
+    const bool pairs = stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % 4 == 0;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = at.row + 8 * h;
+      if (row >= live.rows) continue;
+      T* line = out + row * stride;
+#pragma unroll
+      for (int j = 0; j < n / 4; ++j) {
+        const int column = at.column + 8 * j;
+        const float low = finished(d[4 * j + 2 * h], row, column),
+                    high = finished(d[4 * j + 2 * h + 1], row, column + 1);
+        const std::uint32_t both = pair_of<T>(low, high);
+        if (pairs && column + 1 < columns) {
+          *reinterpret_cast<std::uint32_t*>(line + column) = both;
+        } else {
+          if (column < columns) line[column] = T{static_cast<std::uint16_t>(both)};
+          if (column + 1 < columns) line[column + 1] = T{static_cast<std::uint16_t>(both >> 16)};
+        }
+      }
+    }
+  }
+  __device__ void end() const {}
+
+ private:
+  __device__ __forceinline__ float finished(float value, int row, int column) const {
+    if (column >= columns) return 0;
+    if (partial != nullptr) value = partial[row * partial_stride + column] + value;
+    if (bias != nullptr) value = value + order::to_float(bias[column * bias_stride]);
+    return value;
+  }
+};
+
+// counts[row, column] += llrint(d * 2^w of the row); a row that meets something not finite is marked instead.
+struct AddIntegers {
+  static constexpr int kStagingBytes = 0;
+  long long* counts;  // of the first row of the range; 16-byte aligned rows of an even number of columns
+  std::int64_t stride;
+  int columns;
+  const std::int32_t* exponent;
+  std::int32_t* not_finite;
+
+  struct Rows {
+    int exponent[2];
+    __device__ Rows(const AddIntegers& epilogue, const TileAt& tile, const LiveShape& live) {
+      const Fragment at(tile);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = at.row + 8 * h;
+        exponent[h] = row < live.rows ? epilogue.exponent[row] : 0;
+      }
+    }
+  };
+
+  template <int n>
+  __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
+                                      const Rows& rows, char*) const {
+    constexpr int kBatch = 8;  // loads in flight
+    static_assert(n / 4 % kBatch == 0);
+    const Fragment at(tile);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = at.row + 8 * h;
+      if (row >= live.rows) continue;
+      const double scale = order::power_of_2(rows.exponent[h]);
+      auto* line = reinterpret_cast<longlong2*>(counts + row * stride + at.column);
+      bool finite = true;
+#pragma unroll
+      for (int first = 0; first < n / 4; first += kBatch) {
+        longlong2 sum[kBatch];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j)
+          if (at.column + 8 * (first + j) < columns) sum[j] = line[4 * (first + j)];
+#pragma unroll
+        for (int j = 0; j < kBatch; ++j) {
+          if (at.column + 8 * (first + j) >= columns) continue;
+          const float low = d[4 * (first + j) + 2 * h], high = d[4 * (first + j) + 2 * h + 1];
+          finite = finite && order::is_finite(low) && order::is_finite(high);
+          sum[j].x += __double2ll_rn(static_cast<double>(low) * scale);
+          sum[j].y += __double2ll_rn(static_cast<double>(high) * scale);
+          line[4 * (first + j)] = sum[j];
+        }
+      }
+      if (!finite) not_finite[row] = 1;
+    }
+  }
+  __device__ void end() const {}
+};
+
+}  // namespace samebits::cuda
