@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/bounded_json.h"
 #include "cli/cli_error.h"
 #include "cli/progress.h"
 
@@ -87,9 +88,9 @@ std::string findings_json(const AuditFindings& findings, const LogpJob& job) {
   for (const Comparison& comparison : findings.comparisons) {
     json["tensors"][comparison.name] = comparison.json(job.leading_shape());
   }
-  json["recorded_provenance"] = nlohmann::ordered_json::parse(findings.recorded_provenance);
+  json["recorded_provenance"] = bounded_json(findings.recorded_provenance);
   json["provenance"] = nlohmann::ordered_json::parse(job.plan().provenance_json);
-  return json.dump(2);
+  return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace samebits::cli

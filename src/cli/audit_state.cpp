@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "cli/atomic_file.h"
+#include "cli/bounded_json.h"
 #include "cli/cli_error.h"
 #include "cli/digest.h"
 #include "cli/interrupt.h"
@@ -45,28 +47,28 @@ std::optional<AuditState::Json> AuditState::load() {
   std::error_code error;
   if (!std::filesystem::exists(std::filesystem::symlink_status(path_, error))) return std::nullopt;
   const MappedFile file(path_);
-  const auto* text = reinterpret_cast<const char*>(file.bytes().data());
-  const bool small = file.bytes().size() <= kLargest;
-  Json json = small ? Json::parse(text, text + file.bytes().size(), nullptr, false) : Json();
-  const auto is_object = [&](const char* key) { return json.contains(key) && json[key].is_object(); };
-  if (!json.is_object() || !json.contains("format") || json["format"] != kFormat || !is_object("identity") ||
-      !is_object("progress")) {
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const Json json = text.size() <= kLargest ? bounded_json(text) : Json();
+  const auto is_object = [&](const char* key) { return json.contains(key) && json.at(key).is_object(); };
+  if (!json.is_object() || !json.contains("format") || json.at("format") != kFormat ||
+      !is_object("identity") || !is_object("progress")) {
     throw CliError(shown(path_) + ": is not the state of an audit; name another file with --state");
   }
-  const Json& recorded = json["identity"];
+  const Json& recorded = json.at("identity");
   Json keys = identity_;
   keys.update(recorded);
   for (const auto& [key, ignored] : keys.items()) {
     const auto value = [&, &name = key](const Json& object) {
-      return object.contains(name) ? text_of(object[name]) : "absent";
+      return object.contains(name) ? text_of(object.at(name)) : "absent";
     };
     if (value(recorded) == value(identity_)) continue;
+    constexpr std::size_t kShown = 600;  // of a file's path, mostly
     throw CliError(shown(path_) + ": is the state of another audit: " + shown(key) + " was " +
-                   value(recorded) + " and is " + value(identity_) +
+                   value(recorded).substr(0, kShown) + " and is " + value(identity_).substr(0, kShown) +
                    "; delete the file to begin again, or name another with --state");
   }
   exists_ = true;
-  return json["progress"];
+  return json.at("progress");
 }
 
 void AuditState::save(const Json& progress, const std::string& words) {

@@ -136,3 +136,16 @@ def test_hostile_metadata_is_refused(folder, change, part):
     tensors, metadata = read_record(folder / "r")
     save_file(tensors, folder / "bad", {**metadata, **change})
     assert part in error_of("audit", "h", "bad", *W, cwd=folder)
+
+
+def test_deep_nesting_where_nothing_is_read_does_no_harm(folder):
+    tensors, metadata = read_record(folder / "r")
+    deep = ', "more": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    provenance = metadata["samebits.provenance"][:-1] + deep
+    save_file(tensors, folder / "deep", {"samebits.provenance": provenance})
+    report = json.loads(run("audit", "h", "deep", *W, "--json", cwd=folder).stdout)
+    assert report["same"] and report["recorded_provenance"]["op"] == "linear_logp"
+    state = '{"format": "samebits.audit.1", "progress": {}, "identity": {"version": 0' + deep + "}"
+    (folder / "state").write_text(state)
+    message = error_of("audit", "h", "r", *W, "--state", "state", cwd=folder)
+    assert "'state': is the state of another audit: 'version' was 0 and is " in message
