@@ -46,8 +46,8 @@ struct EmbeddingGradients {
 ///
 /// `ids` [...] are those of the lookup, at most 2^31 of them, `grad` [..., H] is the upstream of its result; both of any
 /// strides. Outputs share no memory with an input. Throws Error before anything is written.
-/// Scratch: the ids in sorted order (about 24 bytes an id on a GPU, 8 on a CPU), 8 bytes a row of the table, and, for
-/// ids with more than 1024 positions, one row of sums for every 512 ids; taken from `context.workspace` when it is
+/// Scratch: the ids in sorted order (about 24 bytes an id on a GPU, 8 on a CPU), 8 bytes a row of the table, and one row
+/// of sums for every 64 ids (512 on a CPU) for those that occur often; taken from `context.workspace` when it is
 /// large enough (embedding_backward_workspace_bytes).
 void embedding_backward(const ConstTensorView& ids, const ConstTensorView& grad,
                         const EmbeddingGradients& gradients, const EmbeddingOptions& options = {},

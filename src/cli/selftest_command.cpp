@@ -13,6 +13,7 @@
 #include "cli/common_options.h"
 #include "cli/golden.h"
 #include "cli/selftest_case.h"
+#include "cli/selftest_embedding.h"
 #include "cli/selftest_head.h"
 #include "cli/selftest_product.h"
 #include "cli/twin.h"
@@ -23,7 +24,7 @@ namespace {
 constexpr const char* kExamples = R"(
 Checks, for every backend this machine can run: the golden vectors built into the command, and random calls against the
 scalar twin, once with one thread and once with all: logp forward and backward (every element type, masks, infinities,
-NaN, all options), the product, and linear_logp with its gradients. Exit status: 0 all bits the same, 1 some differ.
+NaN, all options), the product, linear_logp with its gradients, and the embedding with its. Exit status: 0 all bits the same, 1 some differ.
 
 Examples:
   samebits selftest
@@ -75,7 +76,7 @@ bool same_result(const SelftestCase& test, const SelftestResult& twin, const Sel
   return true;
 }
 
-// The product of a case and, where it exists, the log-probabilities fused with it.
+// The product of a case and, where they exist, the log-probabilities fused with it and an embedding of its operands.
 bool same_product(const ProductCase& test, const std::string& who, int threads) {
   ExecContext context;
   context.backend = who;
@@ -97,6 +98,9 @@ bool same_product(const ProductCase& test, const std::string& who, int threads) 
   if (test.depth == 0) return true;
   if (!same("linear_logp", test.dtype == DType::kFloat64 ? 8 : 4, linear_logp_by_twin(test),
             linear_logp_by_library(test, context)))
+    return false;
+  if (!same("embedding", static_cast<std::size_t>(dtype_size(test.dtype)), embedding_by_twin(test),
+            embedding_by_library(test, context)))
     return false;
   constexpr std::int64_t kShallow = 300;  // the twin is slow, and its gradients have no segments along depth
   return test.depth > kShallow ||

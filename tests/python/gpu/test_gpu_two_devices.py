@@ -37,6 +37,20 @@ def test_a29_the_current_stream_is_that_of_the_tensors_device():
     assert_same_bits(values.cpu(), sb.logp(logits.cpu(), targets.cpu()))
 
 
+def test_a29_an_embedding_runs_where_its_weight_is():
+    ids, weight, upstream = torch.randint(0, 35, (3000,)), torch.randn(35, 64), torch.randn(3000, 64)
+    torch.cuda.set_device(0)
+    results = []
+    for device in ("cpu", "cuda:1"):
+        leaf = weight.to(device, copy=True).requires_grad_()
+        rows = sb.embedding(ids.to(device), leaf)
+        (gradient,) = torch.autograd.grad(rows, leaf, upstream.to(device))
+        results.append((rows.cpu(), gradient.cpu()))
+    assert torch.cuda.current_device() == 0
+    for value, expected in zip(*results, strict=True):
+        assert_same_bits(value, expected)
+
+
 def test_a29_operands_on_two_gpus_are_refused_with_both_names():
     logits, targets = torch.randn(5, 30, device="cuda:0"), torch.arange(5, device="cuda:1")
     with pytest.raises((ValueError, RuntimeError), match=r"^targets: is on cuda:1.*cuda:0"):
