@@ -137,7 +137,9 @@ std::string no_sm90_head(const HeadShape& shape, Device device) {
     return "needs a GPU of compute capability 9.0, this one is " + traits(device).architecture;
   if (shape.hidden_size > order::kSegment)
     return "takes a hidden size of at most 8192, this one is " + std::to_string(shape.hidden_size);
-  if (shape.weight.column_stride != 1 && shape.hidden_size > 1)
+  if (shape.hidden_size % 2 != 0)
+    return "takes an even hidden size, this one is " + std::to_string(shape.hidden_size);
+  if (shape.weight.column_stride != 1)
     return "needs a weight whose last axis is dense";
   const char* why = no_tensor_map(
       {shape.weight.data, shape.dtype, shape.hidden_size, shape.vocab, shape.weight.row_stride});
