@@ -31,15 +31,16 @@ __global__ void __launch_bounds__(kHiddenThreads)
   } else {
     const order::PRow& row = at.form[position];
     const float largest = __uint_as_float(at.scalars->largest_weight);
-    // Nothing was added to a head of zeros, whatever P was.
+    // A head of zeros adds nothing, whatever P is and whatever an engine made of it.
+    const bool adds = largest != 0.0f;
     const bool nan = row.kind == order::RowClass::kNan || !order::is_finite(largest) ||
-                     (at.nan_row[position] != 0 && largest != 0.0f);
+                     (adds && at.nan_row[position] != 0);
     const double down = order::power_of_2(-at.exponent[position]);
     const float scale = row.scale, y = at.y[position];
     const T* weight =
         static_cast<const T*>(head.weight.data) + at.list.target[position] * head.weight.row_stride;
     for (std::int64_t k = threadIdx.x; k < size; k += kHiddenThreads) {
-      const float a = static_cast<float>(static_cast<double>(sums[k]) * down);
+      const float a = adds ? static_cast<float>(static_cast<double>(sums[k]) * down) : 0.0f;
       const float value = order::fma(y, order::to_float(weight[k * head.weight.column_stride]), scale * a);
       out[k] = order::round_to<T>(nan ? order::canonical_nan<float>() : value);
     }
