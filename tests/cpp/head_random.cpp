@@ -37,22 +37,22 @@ void vary_head(HeadCase& head, Rng& rng) {
   if (rng.chance(8)) c.grad_logp = random_elements(rng, real, c.rows);
 }
 
-HeadCase edge_head_case(const std::string& edge, DType dtype) {
+HeadCase edge_head_case(const std::string& edge, DType dtype, std::int64_t size) {
   Rng rng(7);
-  HeadCase head = random_head_case(rng, 5, 40, 6, dtype);
+  HeadCase head = random_head_case(rng, 5, 40, size, dtype);
   head.bias = normal_elements(rng, dtype, 40);
   Values entropy = normal_elements(rng, DType::kFloat32, 5);
-  if (edge == "nan hidden") set_element(head.hidden, 6, NAN);
-  if (edge == "inf hidden") set_element(head.hidden, 6, INFINITY);
+  if (edge == "nan hidden") set_element(head.hidden, size, NAN);
+  if (edge == "inf hidden") set_element(head.hidden, size, INFINITY);
   if (edge == "empty row")
     for (std::int64_t v = 0; v < 40; ++v) set_element(head.bias, v, -INFINITY);
-  if (edge == "zero weight") head.weight = Values(dtype, 40 * 6);
+  if (edge == "zero weight") head.weight = Values(dtype, 40 * size);
   if (edge == "inf weight") set_element(head.weight, 100, -INFINITY);
   if (edge == "nan weight") set_element(head.weight, 100, NAN);
   if (edge == "huge weight") {
-    for (std::int64_t i = 0; i < 240; i += 6)
+    for (std::int64_t i = 0; i < 40 * size; i += size)
       set_element(head.weight, i, dtype == DType::kFloat16 ? 6e4 : 3e38);
-    for (std::int64_t i = 0; i < 30; i += 6) set_element(head.hidden, i, 0);
+    for (std::int64_t i = 0; i < 5 * size; i += size) set_element(head.hidden, i, 0);
   }
   if (edge == "nan upstream") set_element(head.logp.grad_logp, 2, NAN);
   if (edge == "inf entropy") set_element(entropy, 2, INFINITY);

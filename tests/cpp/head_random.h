@@ -12,7 +12,7 @@ void vary_head(HeadCase& head, Rng& rng);
 inline constexpr const char* kHeadEdges[] = {"nan hidden",  "inf hidden",   "empty row",   "zero weight",
                                              "inf weight",  "nan weight",   "huge weight", "nan upstream",
                                              "inf entropy", "huge entropy", "tiny entropy"};
-HeadCase edge_head_case(const std::string& edge, DType dtype);
+HeadCase edge_head_case(const std::string& edge, DType dtype, std::int64_t size = 6);
 
 // Dtype, contract, sizes and layouts, for the message of a failure.
 std::string head_text(const HeadCase& head);
