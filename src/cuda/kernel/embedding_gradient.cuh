@@ -4,6 +4,7 @@
 #include "core/embedding_problem.h"
 #include "cuda/kernel/embedding_items.cuh"
 #include "cuda/kernel/segment_sum.cuh"
+#include "cuda/prim/pair.cuh"
 #include "order/number.h"
 
 namespace samebits::cuda {
@@ -14,7 +15,7 @@ template <class T, int width, bool even = true>
 struct GradTerms {
   using Real = std::conditional_t<sizeof(T) == 8, double, float>;
   // Wide elements make whole rows quickly; narrow ones have more loads in flight, and long sums wait for nothing else.
-  static constexpr int kWidth = width, kAhead = !even ? 4 : width * sizeof(T) >= 16 ? 8 : 32;
+  static constexpr int kWidth = width, kAhead = !even ? 1 : width * sizeof(T) >= 16 ? 8 : 32;
   static_assert(even || width == 1);
   struct alignas(width * sizeof(T)) Values {
     T value[width];
@@ -40,7 +41,12 @@ struct GradTerms {
   }
   __device__ __forceinline__ static void add(const Values& values, Real (&sum)[width]) {
 #pragma unroll
-    for (int i = 0; i < width; ++i) sum[i] = sum[i] + order::widen<Real>(values.value[i]);
+    for (int i = 0; i < width; ++i) {
+      if constexpr (sizeof(T) == 2)
+        sum[i] = sum[i] + pair_value<T>(values.value[i].bits, 0);
+      else
+        sum[i] = sum[i] + values.value[i];
+    }
   }
 };
 
@@ -61,11 +67,12 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
     return reinterpret_cast<Outputs*>(static_cast<Out*>(problem.grad_weight) +
                                       row * problem.grad_weight_stride + column);
   };
+  const Item first = first_item(split);
   // Most rows are zero: they are written first, all at once.
   unsigned occurs = 0;
 #pragma unroll
   for (int step = 0; step < kEmbeddingSteps; ++step) {
-    const Item item = item_of(split, step);
+    const Item item = item_of(split, first, step);
     if (item.row >= split.rows) continue;
     const std::int64_t row = row_of(item);
     if (accumulate && row == kNoId) continue;
@@ -77,7 +84,7 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
   }
   SAMEBITS_ROLLED
   for (; occurs != 0; occurs &= occurs - 1) {
-    const Item item = item_of(split, __ffs(static_cast<int>(occurs)) - 1);
+    const Item item = item_of(split, first, __ffs(static_cast<int>(occurs)) - 1);
     const std::int64_t row = row_of(item), column = item.piece * kWidth;
     Real sum[kWidth];
     sum_run(terms, runs, runs.run[row], long_runs, column, sum);

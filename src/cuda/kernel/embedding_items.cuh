@@ -19,12 +19,16 @@ struct Item {
   std::int64_t row, piece;
 };
 
-// Item `step` of this thread; its row may lie beyond the last one. The wide division is one for all threads.
-__device__ __forceinline__ Item item_of(const ItemSplit& split, int step) {
+// Item 0 of this thread, without the carry into its row: the wide division is one for all threads and steps.
+__device__ __forceinline__ Item first_item(const ItemSplit& split) {
   const std::int64_t base = (split.first_cta + blockIdx.x) * kEmbeddingItems;
-  Item item;
-  item.row = base / split.pieces;
-  item.piece = base - item.row * split.pieces + step * kEmbeddingThreads + static_cast<int>(threadIdx.x);
+  const std::int64_t row = base / split.pieces;
+  return {row, base - row * split.pieces + threadIdx.x};
+}
+
+// Item `step` of this thread; its row may lie beyond the last one.
+__device__ __forceinline__ Item item_of(const ItemSplit& split, const Item& first, int step) {
+  Item item{first.row, first.piece + step * kEmbeddingThreads};
   if (split.pieces >= kEmbeddingItems) {
     if (item.piece >= split.pieces) item.piece -= split.pieces, ++item.row;
   } else {

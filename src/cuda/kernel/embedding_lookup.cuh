@@ -13,10 +13,11 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
     embedding_forward_rows(const __grid_constant__ core::EmbeddingProblem problem, const ItemSplit split,
                            const Word invalid, std::int64_t step) {
   const std::int64_t element = dtype_size(problem.dtype);
+  const Item first = first_item(split);
   Word words[kEmbeddingSteps];
 #pragma unroll
   for (int s = 0; s < kEmbeddingSteps; ++s) {
-    const Item item = item_of(split, s);
+    const Item item = item_of(split, first, s);
     words[s] = invalid;
     if (item.row >= split.rows) continue;
     const std::int64_t id = problem.id(item.row);
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
   }
 #pragma unroll
   for (int s = 0; s < kEmbeddingSteps; ++s) {
-    const Item item = item_of(split, s);
+    const Item item = item_of(split, first, s);
     if (item.row >= split.rows) continue;
     char* row = static_cast<char*>(problem.out.data) + problem.out.index.offset(item.row) * element;
     reinterpret_cast<Word*>(row)[item.piece] = words[s];

@@ -1,6 +1,8 @@
 // Launches of the embedding's gradient.
 #include "cuda/kernel/embedding_gradient.cuh"
 
+#include <type_traits>
+
 #include "cuda/launch/embedding_items.h"
 #include "cuda/launch/id_order.h"
 #include "cuda/launch/operators.h"
@@ -29,15 +31,18 @@ template <class T, class Out, bool accumulate>
 void run_gradient_of(const core::EmbeddingProblem& problem, const IdRuns& runs, void* partial,
                      const core::DeviceCall& call) {
   constexpr int kWidth = 16 / sizeof(T), kNarrow = sizeof(T) == 2 ? 2 : 1;
-  const bool even = problem.grad_stride == 1 && problem.grad.index.rank <= 1 &&
-                    problem.columns % kWidth == 0 && aligned_rows(problem.grad) &&
+  const auto run = [&]<class Terms, class LongTerms>(std::type_identity<Terms>,
+                                                     std::type_identity<LongTerms>) {
+    run_gradient<Terms, LongTerms, Out, accumulate>(problem, runs, partial, call);
+  };
+  using Any = std::type_identity<GradTerms<T, 1, false>>;
+  using One = std::type_identity<GradTerms<T, 1>>;
+  if (problem.grad_stride != 1 || problem.grad.index.rank > 1) return run(Any(), Any());
+  const bool wide = problem.columns % kWidth == 0 && aligned_rows(problem.grad) &&
                     aligned(problem.grad_weight) &&
                     problem.grad_weight_stride * static_cast<std::int64_t>(sizeof(Out)) % 16 == 0;
-  if (even)
-    return run_gradient<GradTerms<T, kWidth>, GradTerms<T, kNarrow>, Out, accumulate>(problem, runs, partial,
-                                                                                      call);
-  using Any = GradTerms<T, 1, false>;
-  run_gradient<Any, Any, Out, accumulate>(problem, runs, partial, call);
+  if (!wide) return run(One(), One());
+  run(std::type_identity<GradTerms<T, kWidth>>(), std::type_identity<GradTerms<T, kNarrow>>());
 }
 
 template <class T>
