@@ -1,7 +1,7 @@
 #include "recorded.h"
 
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -39,9 +39,9 @@ RecordedProduct read_product(const std::string& name) {
 }  // namespace
 
 std::vector<char> recorded(const std::string& name, const std::string& magic) {
-  // The variable is for a test that was carried to another machine.
-  const char* elsewhere = std::getenv("SAMEBITS_TEST_DATA");
-  const std::string folder = elsewhere != nullptr ? elsewhere : SAMEBITS_TEST_DATA;
+  // A test that was carried to another machine finds them from the root of a checkout.
+  const std::string built = SAMEBITS_TEST_DATA;
+  const std::string folder = std::filesystem::exists(built) ? built : "tests";
   std::ifstream file(folder + "/golden/" + name, std::ios::binary);
   const std::vector<char> all{std::istreambuf_iterator<char>(file), {}};
   if (all.size() < 4 || std::string(all.data(), 4) != magic)

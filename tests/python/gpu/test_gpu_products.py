@@ -94,13 +94,15 @@ def test_vmap_equals_the_loop():
 
 
 def test_errors_are_those_of_the_cpu():
-    a, b = made(4, 8, dtype=torch.bfloat16).to(GPU), made(8, 4, dtype=torch.bfloat16).to(GPU)
+    a, b = made(4, 8, dtype=torch.bfloat16).to(GPU), made(8, 8, dtype=torch.bfloat16).to(GPU)
     with pytest.raises(RuntimeError, match=r"^backend: is 'avx2' .*may be 'auto', 'cuda', "):
         sb.matmul(a, b, backend="avx2")
     with pytest.raises(RuntimeError, match=r"^backend: is 'simt', which cannot run this product: "):
         sb.matmul(a, b, backend="simt")
     with pytest.raises(RuntimeError, match=r"^backend: is 'cublaslt'.*: a has a stride of 9 elements"):
         sb.matmul(made(4, 9, dtype=torch.bfloat16).to(GPU)[:, :8], b, backend="cublaslt")
+    with pytest.raises(RuntimeError, match=r"^backend: is 'cublaslt'.*: there are 7 columns; it takes mult"):
+        sb.matmul(a, b[:, :7], backend="cublaslt")
     with pytest.raises(ValueError, match=r"^contract: is 'tc16' with float32"):
         sb.matmul(a.float(), b.float(), contract="tc16")
 
