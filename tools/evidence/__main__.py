@@ -69,7 +69,9 @@ def main() -> int:
     if "products" in options.only:
         records = [products.record(case, options.device) for case in products.cases(options.quick)]
         problems += [problem for record in records for problem in products.problems(record)]
-        write("products", {"cases": records})
+        recorded = products.kernel_record(options.device)
+        problems += recorded["problems"]
+        write("products", {"cases": records, **recorded})
     if "embedding" in options.only:
         recorded = embedding.record(options.device, options.quick)
         problems += recorded["problems"]

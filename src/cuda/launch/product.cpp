@@ -18,10 +18,10 @@ std::string no_simt(const Product& product, Device) {
 std::size_t no_scratch(const Product&, Device) { return 0; }
 
 constexpr ProductEngine kEngines[] = {
-    {"sm90", "sm90_wgmma", false, true, no_sm90_product, sm90_product_scratch_bytes, product_sm90},
-    {"mma", "mma_sync", false, true, no_mma, no_scratch, product_mma},
+    {"sm90", "sm90_product", false, true, no_sm90_product, sm90_product_scratch_bytes, product_sm90},
+    {"mma", "product_mma_tile", false, true, no_mma, no_scratch, product_mma},
     {"cublaslt", "cublaslt", true, true, no_cublaslt, cublaslt_scratch_bytes, product_cublaslt},
-    {"simt", "cuda_cores", false, false, no_simt, no_scratch, product_fma},
+    {"simt", "product_fma_tile", false, false, no_simt, no_scratch, product_fma},
 };
 
 Product product_of(const core::MatmulProblem& problem) {

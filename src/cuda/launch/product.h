@@ -46,7 +46,7 @@ void product_fma(const Product& product, const core::DeviceCall& call);  // fma 
 // One way to compute products. No choice of engine can change a bit; nothing of it waits for the device.
 struct ProductEngine {
   const char* name;    // as ExecContext::backend takes it
-  const char* kernel;  // id for plans
+  const char* kernel;  // id for plans: the name that a profiler shows
   bool by_name_only;   // never chosen unless it is asked for
   bool tensor_cores;   // the device is probed through it before it is used
   // Why it does not take the product; empty when it does.
