@@ -12,10 +12,10 @@ import torch
 
 from samebits import _native
 
-from . import bits, embedding, kernels, machine, products, timings
+from . import audit, bits, embedding, kernels, machine, products, timings
 from .cases import cases
 
-PARTS = ("bits", "kernels", "products", "embedding", "timings")
+PARTS = ("bits", "kernels", "products", "embedding", "audit", "timings")
 
 
 def bench_lines(program: Path) -> list[dict]:
@@ -76,6 +76,8 @@ def main() -> int:
         recorded = embedding.record(options.device, options.quick)
         problems += recorded["problems"]
         write("embedding", recorded)
+    if "audit" in options.only:
+        audit.record(folder, options.device)
     if "timings" in options.only:
         write("timings", timings.record(options.device, options.quick))
     if options.bench:
