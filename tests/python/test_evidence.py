@@ -12,7 +12,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from evidence import bits, cases, embedding, inputs, machine, operators, products, verify  # noqa: E402
+from evidence import bits, cases, embedding, heads, inputs, machine, operators, products, verify  # noqa: E402
 
 FOLDERS = sorted(path.parent for path in (ROOT / "evidence").glob("*/bits.json"))
 
@@ -143,3 +143,20 @@ def test_the_source_digest_sees_names_and_contents(tmp_path):
     second = machine.source_digest(tmp_path)
     (tmp_path / "src" / "a.h").rename(tmp_path / "src" / "b.h")
     assert len({first, second, machine.source_digest(tmp_path)}) == 3
+
+
+def test_the_cpu_gives_the_recorded_rows_and_columns_of_heads():
+    for path in sorted((ROOT / "evidence").glob("*/heads.json")):
+        recorded = json.loads(path.read_text())
+        assert len(recorded["cases"]) == len(heads.cases())
+        for record in recorded["cases"]:
+            assert heads.problems(record) == []
+            assert heads.differing_samples(record) == []
+
+
+def test_a_record_of_a_head_is_checked_row_by_row_and_column_by_column():
+    for case in heads.cases(quick=True):
+        record = json.loads(json.dumps(heads.record(case, "cpu")))
+        assert heads.problems(record) == [] and heads.differing_samples(record) == []
+        record["columns"][5] = record["samples"]["grad_hidden"][1] = "0" * 32
+        assert len(heads.differing_samples(record)) == 2

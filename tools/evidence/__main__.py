@@ -12,10 +12,10 @@ import torch
 
 from samebits import _native
 
-from . import audit, bits, embedding, kernels, machine, products, timings
+from . import audit, bits, embedding, heads, kernels, machine, products, timings
 from .cases import cases
 
-PARTS = ("bits", "kernels", "products", "embedding", "audit", "timings")
+PARTS = ("bits", "kernels", "products", "heads", "embedding", "audit", "timings")
 
 
 def bench_lines(program: Path) -> list[dict]:
@@ -72,6 +72,10 @@ def main() -> int:
         recorded = products.kernel_record(options.device)
         problems += recorded["problems"]
         write("products", {"cases": records, **recorded})
+    if "heads" in options.only:
+        records = [heads.record(case, options.device) for case in heads.cases(options.quick)]
+        problems += [problem for record in records for problem in heads.problems(record)]
+        write("heads", {"cases": records, **heads.kernel_record(options.device)})
     if "embedding" in options.only:
         recorded = embedding.record(options.device, options.quick)
         problems += recorded["problems"]

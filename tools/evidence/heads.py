@@ -1,0 +1,265 @@
+"""linear_logp as evidence: rows in batches against the whole, layouts and budgets, and the CPU in bits.
+
+Element (row, k) of hidden and (column, k) of weight are hashes, so that any row can be made on its own.
+Targets are few, so that the CPU can compute any row of grad_weight from the statistics of all rows and the
+columns of the targets alone.
+"""
+
+import base64
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy
+import torch
+
+import samebits as sb
+
+from . import inputs, kernels
+from .bits import differing_rows, words
+
+OPS = torch.ops.samebits
+BATCHES = (1, 2, 7, 64, 255, 257, 4096, 8192)
+SAMPLES = 8  # rows, and columns that are nobody's target
+_PROMISED = ("linear_logp_forward", "linear_logp_backward")
+
+
+class Case(NamedTuple):
+    """One head. `few` ids are targets; one row in 16 takes no part. `kept`: all statistics are recorded."""
+
+    name: str
+    seed: int
+    dtype: str
+    rows: int
+    vocab: int
+    size: int
+    contract: str = "auto"
+    entropy: bool = False
+    scale: float = 0.125  # of the weight
+    few: int = 64
+    kept: bool = True
+
+    def matrix(self, stream: str, at: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        """Rows numbered `at` of hidden ("a") or weight ("b")."""
+        k = torch.arange(self.size, device=at.device)
+        wide = torch.float64 if self.dtype == "float64" else torch.float32
+        made = [
+            (inputs.normal(inputs.hashed(self.seed, stream, part[:, None], k[None, :]), wide) * scale).to(
+                getattr(torch, self.dtype)
+            )
+            for part in at.split(8192)  # the hashes take far more room than the elements
+        ]
+        return torch.cat(made)
+
+    def weight(self, at: torch.Tensor) -> torch.Tensor:
+        """Rows of the head."""
+        return self.matrix("b", at, self.scale)
+
+    def target_ids(self, device: str) -> torch.Tensor:
+        """The ids that are targets, ascending."""
+        step = self.vocab // self.few
+        return torch.arange(self.few, device=device) * step + step // 2
+
+    def choices(self, at: torch.Tensor) -> torch.Tensor:
+        """For each row the number of its target among the few, or -1."""
+        drawn = inputs.hashed(self.seed, "targets", at, torch.zeros_like(at)) & ((1 << 60) - 1)
+        return torch.where(drawn % 16 == 0, -1, (drawn >> 8) % self.few)
+
+    def targets(self, at: torch.Tensor) -> torch.Tensor:
+        """Ids of the rows."""
+        chosen = self.choices(at)
+        return torch.where(chosen < 0, -100, self.target_ids(str(at.device))[chosen.clamp(min=0)])
+
+    def upstreams(self, at: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        """Of logp, lse and entropy."""
+        wide = torch.float64 if self.dtype == "float64" else torch.float32
+        made = [
+            inputs.normal(inputs.hashed(self.seed, name, at, torch.zeros_like(at)), wide)
+            for name in ("logp", "lse", "entropy")
+        ]
+        return made[0], made[1], made[2] if self.entropy else None
+
+
+def cases(quick: bool = False) -> list[Case]:
+    """Nemotron's head, wide and flat, other dtypes and contracts, more rows than segments."""
+    if quick:
+        return [Case("bfloat16", 1, "bfloat16", 300, 1024, 64), Case("float32", 2, "float32", 70, 777, 33)]
+    return [
+        Case("bfloat16_model", 1, "bfloat16", 8192, 131072, 2688, scale=0.03),
+        Case("bfloat16_peaked", 2, "bfloat16", 8192, 32832, 512, scale=0.5),
+        Case("bfloat16_entropy", 3, "bfloat16", 4096, 32832, 512, entropy=True),
+        Case("bfloat16_many_rows", 4, "bfloat16", 65536, 8192, 512, kept=False),
+        Case("float16", 5, "float16", 4096, 50257, 768),
+        Case("bfloat16_fma", 6, "bfloat16", 1024, 8192, 512, contract="fma"),
+        Case("float32", 7, "float32", 1024, 8191, 512),
+        Case("float64", 8, "float64", 512, 4096, 256),
+    ]
+
+
+def forward(case: Case, weight: torch.Tensor, at: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Everything the forward pass gives the rows numbered `at`."""
+    names = ("logp", "lse", "entropy", "row_max", "row_sum", "row_entropy_sum")
+    results = OPS.linear_logp_forward(
+        case.matrix("a", at), weight, case.targets(at), None, True, True, True, case.contract, 0
+    )
+    return dict(zip(names, results, strict=False))
+
+
+def backward(case, weight, at, targets, statistics, wanted) -> list[torch.Tensor]:
+    """(grad_hidden, grad_weight), as far as they are wanted."""
+    stats = [statistics[name] for name in ("row_max", "row_sum", "row_entropy_sum")]
+    return list(OPS.linear_logp_backward(
+        case.matrix("a", at), weight, targets, None, *stats, *case.upstreams(at), *wanted, False,
+        case.contract, None,
+    )[:2])  # fmt: skip
+
+
+def sampled_rows(case: Case) -> list[int]:
+    """Row numbers spread over the case."""
+    return sorted({i * (case.rows - 1) // (SAMPLES - 1) for i in range(SAMPLES)})
+
+
+def sample(case: Case, device: str) -> dict[str, torch.Tensor]:
+    """Outputs and grad_hidden of the sampled rows, computed from these alone."""
+    at = torch.tensor(sampled_rows(case), device=device)
+    weight = case.weight(torch.arange(case.vocab, device=device))
+    results = forward(case, weight, at)
+    results["grad_hidden"] = backward(case, weight, at, case.targets(at), results, (True, False))[0]
+    return {name: value.cpu() for name, value in results.items()}
+
+
+def sampled_columns(case: Case, device: str) -> torch.Tensor:
+    """The targets, and some columns that are nobody's."""
+    others = torch.arange(SAMPLES, device=device) * (case.vocab // SAMPLES) + 1
+    return torch.cat([case.target_ids(device), others])
+
+
+def columns(case: Case, statistics: dict[str, torch.Tensor], device: str) -> torch.Tensor:
+    """grad_weight of the sampled columns, which needs no others once all rows' statistics are known."""
+    at = torch.arange(case.rows, device=device)
+    statistics = {name: value.to(device) for name, value in statistics.items()}
+    return backward(
+        case, case.weight(sampled_columns(case, device)), at, case.choices(at), statistics, (False, True)
+    )[1].cpu()
+
+
+def digests(tensor: torch.Tensor) -> list[str]:
+    """SHA-256 of the raw bits of each row."""
+    return [hashlib.sha256(words(row).numpy().tobytes()).hexdigest()[:32] for row in tensor]
+
+
+def _packed(tensor: torch.Tensor) -> str:
+    return base64.b64encode(words(tensor.cpu()).numpy().tobytes()).decode()
+
+
+def _unpacked(text: str, dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    return (
+        torch.from_numpy(numpy.frombuffer(base64.b64decode(text), numpy.uint8).copy()).view(dtype).view(shape)
+    )
+
+
+def _differ(left: torch.Tensor, right: torch.Tensor) -> int:
+    return differing_rows(left.reshape(len(left), -1), right.reshape(len(right), -1))
+
+
+def _invariances(case: Case, weight, whole, gradients) -> dict[str, int]:
+    """Rows that differ between ways of computing the same on one device."""
+    device = weight.device
+    every = torch.arange(case.rows, device=device)
+    found: dict[str, int] = {}
+    for size in (b for b in BATCHES if b < case.rows):
+        for first in {0, case.rows - size}:
+            at = every[first : first + size]
+            part = forward(case, weight, at)
+            part["grad_hidden"] = backward(case, weight, at, case.targets(at), part, (True, False))[0]
+            count = sum(_differ(part[n], v[at]) for n, v in {**whole, "grad_hidden": gradients[0]}.items())
+            found[f"batch of {size}"] = found.get(f"batch of {size}", 0) + count
+    again = backward(case, weight, every, case.targets(every), whole, (True, True))
+    found["repeated"] = sum(_differ(a, b) for a, b in zip(again, gradients, strict=True))
+    live = every[case.choices(every) >= 0]
+    packed = {name: value[live] for name, value in whole.items()}
+    alone = backward(case, weight, live, case.targets(live), packed, (False, True))[1]
+    found["packed against padded, grad_weight"] = _differ(alone, gradients[1])
+    if not case.entropy:
+        half = case.rows * case.vocab  # bytes: about half of the rows of 16-bit probabilities
+        for memory in ("recompute", half, "save"):
+            leaves = [case.matrix("a", every).requires_grad_(), weight.clone().requires_grad_()]
+            results = sb.linear_logp(*leaves, case.targets(every), return_lse=True, contract=case.contract,
+                                     memory=memory)  # fmt: skip
+            through = torch.autograd.grad(results, leaves, case.upstreams(every)[:2])
+            found[f"memory {memory}"] = sum(_differ(a, b) for a, b in zip(through, gradients, strict=True))
+    return found
+
+
+def record(case: Case, device: str) -> dict[str, Any]:
+    """One case on a GPU; every count should be 0."""
+    every = torch.arange(case.rows, device=device)
+    weight = case.weight(torch.arange(case.vocab, device=device))
+    whole = forward(case, weight, every)
+    gradients = backward(case, weight, every, case.targets(every), whole, (True, True))
+    rows = torch.tensor(sampled_rows(case), device=device)
+    on_cpu = sample(case, "cpu")
+    on_gpu = {**whole, "grad_hidden": gradients[0]}
+    counts = {name: _differ(on_gpu[name][rows].cpu(), value) for name, value in on_cpu.items()}
+    statistics = {n: v.cpu() for n, v in whole.items() if n.startswith("row_")}
+    some = gradients[1][sampled_columns(case, device)].cpu()
+    counts["grad_weight"] = _differ(some, columns(case, statistics, "cpu"))
+    made = {
+        "case": case._asdict(),
+        "rows_that_differ_from_the_cpu": counts,
+        "rows_that_differ_on_the_gpu": _invariances(case, weight, whole, gradients),
+        "sha256": {
+            n: hashlib.sha256(words(v).cpu().numpy().tobytes()).hexdigest() for n, v in on_gpu.items()
+        },
+        "samples": {name: digests(value) for name, value in on_cpu.items()},
+    }
+    if case.kept:
+        made["statistics"] = {name: _packed(value) for name, value in statistics.items()}
+        made["columns"] = digests(some)
+    return made
+
+
+def problems(record: dict[str, Any]) -> list[str]:
+    """Every count that is not 0."""
+    counts = {**record["rows_that_differ_from_the_cpu"], **record["rows_that_differ_on_the_gpu"]}
+    return [
+        f"{record['case']['name']}: {count} rows differ, {what}" for what, count in counts.items() if count
+    ]
+
+
+def kernel_record(device: str) -> dict[str, Any]:
+    """The plan, and the kernels that one step runs."""
+    case = Case("step", 9, "bfloat16", 512, 4096, 512)
+    every = torch.arange(case.rows, device=device)
+    leaves = [case.matrix("a", every).requires_grad_(),
+              case.weight(torch.arange(case.vocab, device=device)).requires_grad_()]  # fmt: skip
+
+    def step():
+        torch.autograd.grad(sb.linear_logp(*leaves, case.targets(every)).sum(), leaves)
+
+    names = kernels.observed(step)
+    others = [name[:120] for name in names if not kernels.ours([name])]
+    plan = sb.plan("linear_logp", *leaves, case.targets(every)).provenance
+    return {"plan": plan, "kernels": kernels.ours(names), "other_kernels": others}
+
+
+def differing_samples(record: dict[str, Any]) -> list[str]:
+    """Sampled rows and columns for which this machine's CPU gives other bits than were recorded."""
+    case = Case(**record["case"])
+    ours = {name: digests(value) for name, value in sample(case, "cpu").items()}
+    theirs = dict(record["samples"])
+    if "statistics" in record:
+        wide = case.dtype == "float64"
+        shape = (case.rows, 2) if wide else (case.rows,)
+        kinds = {"row_max": ((torch.float64 if wide else torch.float32), (case.rows,)),
+                 "row_sum": (torch.int64, shape), "row_entropy_sum": (torch.int64, shape)}  # fmt: skip
+        statistics = {
+            name: _unpacked(text, kinds[name][0], *kinds[name][1])
+            for name, text in record["statistics"].items()
+        }
+        ours["columns"], theirs["columns"] = digests(columns(case, statistics, "cpu")), record["columns"]
+    return [
+        f"{case.name} {name} {at}: other bits than recorded"
+        for name, recorded in theirs.items()
+        for at, (left, right) in enumerate(zip(recorded, ours[name], strict=True))
+        if left != right
+    ]
