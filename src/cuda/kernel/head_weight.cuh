@@ -4,6 +4,7 @@
 #include "cuda/kernel/logp_backward.cuh"
 #include "cuda/kernel/segment_sum.cuh"
 #include "cuda/launch/head_gradient.h"
+#include "cuda/prim/pair.cuh"
 
 namespace samebits::cuda {
 
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(32 * kXWarps)
 template <class T, int width>
 struct TargetTerms {
   using Real = float;
-  static constexpr int kWidth = width, kAhead = width > 1 ? 8 : 4;
+  static constexpr int kWidth = width, kAhead = width > 1 ? 4 : 1;
   struct alignas(width * sizeof(T)) Elements {
     T value[width];
   };
@@ -82,10 +83,15 @@ struct TargetTerms {
     else
       return {y[position], *reinterpret_cast<const Elements*>(from + column)};
   }
+  __device__ __forceinline__ static float value_of(T element) {
+    if constexpr (sizeof(T) == 2)
+      return pair_value<T>(element.bits, 0);
+    else
+      return element;
+  }
   __device__ __forceinline__ static void add(const Values& values, float (&sum)[width]) {
 #pragma unroll
-    for (int i = 0; i < width; ++i)
-      sum[i] = order::fma(values.y, order::to_float(values.hidden.value[i]), sum[i]);
+    for (int i = 0; i < width; ++i) sum[i] = order::fma(values.y, value_of(values.hidden.value[i]), sum[i]);
   }
 };
 
