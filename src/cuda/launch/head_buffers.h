@@ -8,7 +8,7 @@
 namespace samebits::cuda {
 
 // Of P, hidden, X, the total and what the engine takes, where one range is enough.
-inline constexpr std::int64_t kWalkBytes = std::int64_t{254} << 20;
+inline constexpr std::int64_t kWalkBytes = std::int64_t{252} << 20;
 
 struct HeadSplit {
   std::int64_t rows;            // positions of P held at a time
@@ -27,9 +27,10 @@ struct HeadSplit {
     const std::int64_t stored = dtype_size(stored_dtype(shape)), size = problem.head.hidden_size;
     const std::int64_t held = rows * (columns * stored + size * (stored + dtype_size(shape.dtype))) +
                               static_cast<std::int64_t>(engine.scratch_bytes(rows));
-    while (one_range && weight_columns > 1024 &&
-           held + weight_columns * size * (shape.binary64 ? 8 : 4) > kWalkBytes)
-      weight_columns /= 2;
+    // 3584 columns of Nemotron's width are three full waves of 132 multiprocessors.
+    for (const std::int64_t fewer : {3584, 1792, 1024})
+      if (one_range && held + weight_columns * size * (shape.binary64 ? 8 : 4) > kWalkBytes)
+        weight_columns = std::min(weight_columns, fewer);
   }
 };
 
