@@ -4,6 +4,7 @@
 #include "cuda/kernel/logp_backward.cuh"
 #include "cuda/kernel/segment_sum.cuh"
 #include "cuda/launch/head_gradient.h"
+#include "cuda/launch/head_weight.h"
 #include "cuda/prim/pair.cuh"
 
 namespace samebits::cuda {
@@ -113,6 +114,8 @@ struct WeightRows {
   void* data;  // row 0 of the weight
   std::int64_t stride;
   std::int64_t first;  // row that is the first of `total`
+  bool left_alone;     // only those that an engine left in side rows, or in the total
+  SideRows side;
 };
 
 template <class T, int width>
@@ -127,28 +130,36 @@ __global__ void __launch_bounds__(kWeightThreads)
                   const __grid_constant__ IdRuns runs, const LongRuns<float> long_runs,
                   const HeadScalars* scalars, const WeightRows to, std::int64_t parts) {
   const std::int64_t r = blockIdx.x / parts;
-  const std::int64_t column = (blockIdx.x % parts * kWeightThreads + threadIdx.x) * width;
-  if (column >= size) return;
-  float value[width], own[width] = {};
   const IdRun run = runs.run[to.first + r];
-  if (run.first != run.end) sum_run(terms, runs, run, long_runs, column, own);
-  const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + r * size + column);
-  const double up = order::power_of_2(scale_exponent(*scalars));
-#pragma unroll
-  for (int i = 0; i < width; ++i)
-    value[i] = static_cast<float>(static_cast<double>(from.value[i]) * up) + own[i];
-  auto* out = reinterpret_cast<WeightElements<Out, width>*>(static_cast<Out*>(to.data) +
-                                                            (to.first + r) * to.stride + column);
-  WeightElements<Out, width> result;
-  if constexpr (accumulate) result = *out;
-#pragma unroll
-  for (int i = 0; i < width; ++i) {
-    if constexpr (accumulate)
-      result.value[i] = order::round_to<Out>(result.value[i] + value[i]);
-    else
-      result.value[i] = order::round_to<Out>(value[i]);
+  std::int64_t row = r;
+  if (to.left_alone) {
+    if (run.first == run.end) return;
+    row = to.side.row(run, r);
+    if (row < 0) return;
   }
-  *out = result;
+  const double up = order::power_of_2(scale_exponent(*scalars));
+  const std::int64_t step = parts * kWeightThreads * width;
+  for (std::int64_t column = (blockIdx.x % parts * kWeightThreads + threadIdx.x) * width; column < size;
+       column += step) {
+    float value[width], own[width] = {};
+    if (run.first != run.end) sum_run(terms, runs, run, long_runs, column, own);
+    const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + row * size + column);
+#pragma unroll
+    for (int i = 0; i < width; ++i)
+      value[i] = static_cast<float>(static_cast<double>(from.value[i]) * up) + own[i];
+    auto* out = reinterpret_cast<WeightElements<Out, width>*>(static_cast<Out*>(to.data) +
+                                                              (to.first + r) * to.stride + column);
+    WeightElements<Out, width> result;
+    if constexpr (accumulate) result = *out;
+#pragma unroll
+    for (int i = 0; i < width; ++i) {
+      if constexpr (accumulate)
+        result.value[i] = order::round_to<Out>(result.value[i] + value[i]);
+      else
+        result.value[i] = order::round_to<Out>(value[i]);
+    }
+    *out = result;
+  }
 }
 
 // In binary64 the total is the gradient.

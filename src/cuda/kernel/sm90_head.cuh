@@ -71,6 +71,7 @@ struct HeadRowInputs {
 template <class T, bool entropy, bool scaled>
 struct BlockStatistics {
   static constexpr int kStagingBytes = 0;
+  static constexpr bool kParts = false;
   HeadColumns<T> columns;
   HeadRowInputs inputs;
   float *max, *sum, *entropy_sum;  // [blocks][stride]
@@ -207,6 +208,7 @@ struct WarpStore {
 template <class T, bool sloped, bool scaled>
 struct StoreP {
   static constexpr int kStagingBytes = 8 * WarpStore::kBytes;
+  static constexpr bool kParts = false;
   CUtensorMap out;         // of P, boxes of 64 columns x 16 rows
   HeadColumns<T> columns;  // `vocab`: columns of P
   HeadRowInputs inputs;

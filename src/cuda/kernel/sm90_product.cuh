@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "cuda/launch/head_engine.h"
 #include "cuda/prim/cluster.cuh"
 #include "cuda/prim/tma.cuh"
 #include "cuda/prim/wgmma.cuh"
@@ -20,7 +21,7 @@ inline constexpr int kConsumers = 2;
 
 // `transposed`: M or N, not K, is the operand's dense axis.
 template <class ElementType, int columns, bool a_transposed, bool b_transposed, int cluster_size>
-struct ProductTile {
+struct Sm90Tile {
   using Element = ElementType;
   static constexpr int kColumns = columns;
   static constexpr bool kTransposedA = a_transposed, kTransposedB = b_transposed;
@@ -32,17 +33,27 @@ struct ProductTile {
   static constexpr int kBoxRowsA = a_transposed ? kTileDepth : kTileRows;
 };
 
+inline constexpr int kMostParts = 32;
+
 // Which part of a product there is. The live number of rows (of K where `bounds_depth`) is at most *count - first.
 struct ProductShape {
   int rows = 0, columns = 0, depth = 0;  // M, N, K
   std::int64_t first = 0;
   const std::int32_t* count = nullptr;  // null: all of them
   bool bounds_depth = false;
+  const std::int32_t* from = nullptr;  // rows before *from are left out, as far as whole tiles go
   int group = 8;  // row tiles of a cluster that are walked through before the next column tile
+  // Parts of K, each a chain of its own; their sums go to the epilogue one by one. All but the last have whole steps of 16.
+  int parts = 0;  // 0: all of K is one
+  Segment part[kMostParts] = {};
 };
 
 struct LiveShape {
   int rows, depth;
+
+  __device__ Segment part(const ProductShape& shape, int number) const {
+    return shape.parts == 0 ? Segment{0, depth} : shape.part[number];
+  }
 };
 __device__ __forceinline__ LiveShape live_shape(const ProductShape& shape) {
   LiveShape live{shape.rows, shape.depth};
@@ -56,6 +67,7 @@ __device__ __forceinline__ LiveShape live_shape(const ProductShape& shape) {
 
 struct TileAt {
   int row, column;  // of this CTA's tile
+  int part;
 };
 
 // Division by a number known early: the quotient in fp32 is off by one at most (below 2^22).
@@ -75,27 +87,32 @@ class TileWalk {
   __device__ TileWalk(const ProductShape& shape, const LiveShape& live, int cluster, int tile_columns,
                       int rank)
       : cluster_rows_(kTileRows * cluster),
-        row_tiles_((live.rows + cluster_rows_ - 1) / cluster_rows_),
+        first_row_(shape.from == nullptr ? 0 : *shape.from / cluster_rows_ * cluster_rows_),
+        row_tiles_(max(live.rows - first_row_ + cluster_rows_ - 1, 0) / cluster_rows_),
         column_tiles_((shape.columns + tile_columns - 1) / tile_columns),
         tile_columns_(tile_columns),
         group_(shape.group),
         rank_(rank),
+        parts_(max(shape.parts, 1)),
+        per_part_(row_tiles_ * column_tiles_),
         per_group_(group_ * column_tiles_),
         height_(group_),
         last_height_(row_tiles_ % group_) {}
 
-  __device__ int count() const { return row_tiles_ * column_tiles_; }
+  __device__ int count() const { return per_part_.divisor * parts_; }
 
   __device__ TileAt at(int item) const {
+    const int part = parts_ == 1 ? 0 : per_part_.quotient(item);
+    item -= part * per_part_.divisor;
     const int group = per_group_.quotient(item), rest = item - group * per_group_.divisor;
     const Division height = (group + 1) * group_ <= row_tiles_ ? height_ : last_height_;
     const int column = height.quotient(rest), row = group * group_ + rest - column * height.divisor;
-    return {row * cluster_rows_ + rank_ * kTileRows, column * tile_columns_};
+    return {first_row_ + row * cluster_rows_ + rank_ * kTileRows, column * tile_columns_, part};
   }
 
  private:
-  int cluster_rows_, row_tiles_, column_tiles_, tile_columns_, group_, rank_;
-  Division per_group_, height_, last_height_;
+  int cluster_rows_, first_row_, row_tiles_, column_tiles_, tile_columns_, group_, rank_, parts_;
+  Division per_part_, per_group_, height_, last_height_;
 };
 
 template <class Tile, class Epilogue>
@@ -157,21 +174,43 @@ __device__ __forceinline__ void load_stage(char* stage, const CUtensorMap* a, co
   }
 }
 
-// d = the tile's product, by one warpgroup.
-template <class Tile, class Shared, class Ring>
+__device__ __forceinline__ int steps_of(int depth) { return (depth + kTileDepth - 1) / kTileDepth; }
+
+// A warpgroup's half of a stage of A, K dense: +0 from element `first` of K on, a multiple of 16.
+__device__ __forceinline__ void clear_behind(char* half, int first, int consumer) {
+  const int thread = static_cast<int>(threadIdx.x) % 128;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = thread / 8 + 16 * i, chunk = thread % 8;
+    if (8 * chunk >= first)
+      *reinterpret_cast<uint4*>(half + row * 128 + ((chunk ^ (row % 8)) * 16)) = uint4{};
+  }
+  shared_to_async();
+  asm volatile("bar.sync %0, 128;" ::"r"(1 + consumer) : "memory");
+}
+
+// d = the tile's product, by one warpgroup. `parts`: behind the depth there may be elements of another part of K, which are
+// cleared; else they are +0.
+template <class Tile, bool parts, class Shared, class Ring>
 __device__ __forceinline__ void multiply(float (&d)[Tile::kColumns / 2], const Shared& shared, Ring& ring,
-                                         int steps, int consumer, bool leads) {
+                                         int depth, int consumer, bool leads) {
   using Element = typename Tile::Element;
+  static_assert(!parts || !Tile::kTransposedA);
   constexpr int kStepA = (Tile::kTransposedA ? 16 * 128 : 16 * 2) / 16;
   constexpr int kStepB = (Tile::kTransposedB ? 16 * 128 : 16 * 2) / 16;
   constexpr int kLead = 3;  // stages
   const bool releases = threadIdx.x % 128 < Tile::kCluster;
+  const int steps = steps_of(depth);
   int before = 0;
   for (int k = 0; k < steps; ++k) {
     barrier_wait(&shared.full[ring.stage], ring.parity);
-    const std::uint32_t address = shared_address(shared.stages + ring.stage * Tile::kStageBytes);
-    const std::uint64_t a = tile_descriptor(address + consumer * (Tile::kBytesA / 2), 0);
-    const std::uint64_t b = tile_descriptor(address + Tile::kBytesA, 64 * kTileDepth * 2);
+    char* const stage = shared.stages + ring.stage * Tile::kStageBytes;
+    char* const half = stage + consumer * (Tile::kBytesA / 2);
+    if constexpr (parts)
+      if (k + 1 == steps && depth % kTileDepth != 0)
+        clear_behind(half, (depth % kTileDepth + 15) / 16 * 16, consumer);
+    const std::uint64_t a = tile_descriptor(shared_address(half), 0);
+    const std::uint64_t b = tile_descriptor(shared_address(stage + Tile::kBytesA), 64 * kTileDepth * 2);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kTileDepth / 16; ++i)
@@ -220,7 +259,6 @@ __global__ void __launch_bounds__(kProductThreads, 1)
 
   const LiveShape live = live_shape(shape);
   const TileWalk walk(shape, live, Tile::kCluster, Tile::kColumns, rank);
-  const int steps = (live.depth + kTileDepth - 1) / kTileDepth;
   const int first = static_cast<int>(blockIdx.x) / Tile::kCluster;
   const int stride = static_cast<int>(gridDim.x) / Tile::kCluster, end = walk.count();
   RingPlace<Shared::kStages> ring;
@@ -231,11 +269,12 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       prefetch_map(&map_b);
       for (int item = first; item < end; item += stride) {
         const TileAt tile = walk.at(item);
-        for (int k = 0; k < steps; ++k, ring.next()) {
+        const Segment part = live.part(shape, tile.part);
+        for (int k = part.first; k < part.first + part.columns; k += kTileDepth, ring.next()) {
           barrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
           barrier_expect(&shared.full[ring.stage], Tile::kStageBytes);
-          load_stage<Tile>(shared.stages + ring.stage * Tile::kStageBytes, &map_a, &map_b, tile,
-                           k * kTileDepth, &shared.full[ring.stage], rank);
+          load_stage<Tile>(shared.stages + ring.stage * Tile::kStageBytes, &map_a, &map_b, tile, k,
+                           &shared.full[ring.stage], rank);
         }
       }
     }
@@ -244,15 +283,16 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     const int consumer = static_cast<int>(threadIdx.x) / 128 - 1;
     bool at_start = true;
-    if (consumer == 1 && steps > 0 && first < end) barrier_wait(shared.behind, 0);
+    if (consumer == 1 && live.depth > 0 && first < end) barrier_wait(shared.behind, 0);
     for (int item = first; item < end; item += stride) {
       TileAt tile = walk.at(item);
       tile.row += consumer * 64;
       float d[Tile::kColumns / 2];
       undefined(d);
       const typename Epilogue::Rows rows(epilogue, tile, live);
-      if (steps > 0) {
-        multiply<Tile>(d, shared, ring, steps, consumer, at_start && consumer == 0);
+      if (live.depth > 0) {
+        multiply<Tile, Epilogue::kParts>(d, shared, ring, live.part(shape, tile.part).columns, consumer,
+                                         at_start && consumer == 0);
       } else {
 #pragma unroll
         for (float& value : d) value = 0;

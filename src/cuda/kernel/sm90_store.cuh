@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/kernel/sm90_product.cuh"
+#include "cuda/launch/head_weight.h"
 #include "order/number.h"
 #include "order/p_form.h"
 
@@ -26,6 +27,7 @@ struct NoRows {
 template <class T>
 struct StoreSegment {
   static constexpr int kStagingBytes = 0;
+  static constexpr bool kParts = false;
   using Rows = NoRows;
   float* out;
   std::int64_t stride;
@@ -74,6 +76,7 @@ struct StoreSegment {
 template <class T>
 struct StoreRounded {
   static constexpr int kStagingBytes = 0;
+  static constexpr bool kParts = false;
   using Rows = NoRows;
   T* out;
   std::int64_t stride;
@@ -119,9 +122,12 @@ struct StoreRounded {
   }
 };
 
-// counts[row, column] += llrint(d * 2^w of the row); a row that meets something not finite is marked instead.
+// counts[row, column] += llrint(d * 2^w of the row); a row that meets something not finite is marked instead. `shared`: tiles
+// of several parts of K add to the same counts at a time.
+template <bool shared>
 struct AddIntegers {
   static constexpr int kStagingBytes = 0;
+  static constexpr bool kParts = shared;
   long long* counts;  // of the first row of the range; 16-byte aligned rows of an even number of columns
   std::int64_t stride;
   int columns;
@@ -158,7 +164,7 @@ struct AddIntegers {
         longlong2 sum[kBatch];
 #pragma unroll
         for (int j = 0; j < kBatch; ++j)
-          if (at.column + 8 * (first + j) < columns) sum[j] = line[4 * (first + j)];
+          sum[j] = shared || at.column + 8 * (first + j) >= columns ? longlong2{} : line[4 * (first + j)];
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           if (at.column + 8 * (first + j) >= columns) continue;
@@ -166,13 +172,90 @@ struct AddIntegers {
           finite = finite && order::is_finite(low) && order::is_finite(high);
           sum[j].x += __double2ll_rn(static_cast<double>(low) * scale);
           sum[j].y += __double2ll_rn(static_cast<double>(high) * scale);
-          line[4 * (first + j)] = sum[j];
+          if constexpr (shared) {
+            auto* to = reinterpret_cast<unsigned long long*>(line + 4 * (first + j));
+            atomicAdd(to, static_cast<unsigned long long>(sum[j].x));
+            atomicAdd(to + 1, static_cast<unsigned long long>(sum[j].y));
+          } else {
+            line[4 * (first + j)] = sum[j];
+          }
         }
       }
       if (!finite) not_finite[row] = 1;
     }
   }
   __device__ void end() const {}
+};
+
+// The end of grad_weight: the last segment on top of the total, scaled and rounded. Columns of the head (rows here) that are
+// somebody's target stay in fp32 for the kernel that adds what those rows have.
+template <class T, bool accumulate>
+struct FinishWeight {
+  static constexpr int kStagingBytes = 0;
+  static constexpr bool kParts = false;
+  using Out = std::conditional_t<accumulate, float, T>;
+  float* total;
+  std::int64_t size;  // H
+  bool first;         // nothing in the total yet
+  WeightFinish finish;
+
+  struct Rows {
+    IdRun run[2];
+    std::uint32_t scale;
+    __device__ Rows(const FinishWeight& epilogue, const TileAt& tile, const LiveShape& live) {
+      const Fragment at(tile);
+      scale = epilogue.finish.scalars->largest_scale;
+#pragma unroll
+      for (int h = 0; h < 2; ++h)
+        run[h] = at.row + 8 * h < live.rows ? epilogue.finish.run[at.row + 8 * h] : IdRun{};
+    }
+  };
+
+  template <int n>
+  __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
+                                      const Rows& rows, char*) const {
+    const Fragment at(tile);
+    const double up = order::power_of_2(order::weight_exponent(__uint_as_float(rows.scale)));
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = at.row + 8 * h;
+      if (row >= live.rows) continue;
+      const bool is_target = rows.run[h].first != rows.run[h].end;
+      const std::int64_t kept = is_target               ? finish.side.row(rows.run[h], row)
+                                : finish.side.pass == 0 ? row
+                                                        : -1;
+      if (kept < 0) continue;
+      const float2* sum = first ? nullptr : reinterpret_cast<const float2*>(total + row * size + at.column);
+      float2* keep = reinterpret_cast<float2*>(total + kept * size + at.column);
+      Out* out = static_cast<Out*>(finish.out) + row * finish.stride + at.column;
+#pragma unroll
+      for (int j = 0; j < n / 4; ++j) {
+        if (at.column + 8 * j >= size) break;
+        float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
+        if (sum != nullptr) value = {sum[4 * j].x + value.x, sum[4 * j].y + value.y};
+        if (is_target)
+          keep[4 * j] = value;
+        else
+          write(out + 8 * j, scaled(value.x, up), scaled(value.y, up));
+      }
+    }
+  }
+  __device__ void end() const {}
+
+ private:
+  // The +0 that no row adds makes a -0 of the scaling +0.
+  __device__ __forceinline__ static float scaled(float value, double up) {
+    return static_cast<float>(static_cast<double>(value) * up) + 0.0f;
+  }
+  __device__ __forceinline__ static void write(Out* to, float low, float high) {
+    if constexpr (accumulate) {
+      float2* pair = reinterpret_cast<float2*>(to);
+      const float2 before = *pair;
+      *pair = {order::round_to<float>(before.x + low), order::round_to<float>(before.y + high)};
+    } else {
+      *reinterpret_cast<std::uint32_t*>(to) = pair_of<T>(low, high);
+    }
+  }
 };
 
 }  // namespace samebits::cuda

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/device_backend.h"
 #include "core/matmul_problem.h"
@@ -63,23 +64,31 @@ struct PTask {
   const float* inverse_tau = nullptr;
   const std::int64_t* target = nullptr;
   const void* rows =
-      nullptr;  // order::PRow by position; under fma64.v1 HeadRow64, and P is the logits' gradient
+      nullptr;         // order::PRow by position; under fma64.v1 HeadRow64, and P is the logits' gradient
   bool sloped = true;  // rows may have an entropy gradient
   void* p = nullptr;
   std::int64_t p_stride = 0;  // a multiple of 64 elements; 256-byte aligned rows
 };
 
-// counts[position, k] += llrint(D * 2^w) for D = P x weight over the columns, which are one whole segment. Under fma64.v1
-// counts are doubles to which D is added.
+// A segment of the vocabulary, or another part of a sum: [first, first + columns).
+struct Segment {
+  std::int32_t first, columns;
+};
+
+// counts[position, k] += llrint(D * 2^w) for D = P x weight over each of the segments. Under fma64.v1 counts are doubles
+// to which the D are added, ascending.
 struct HiddenTask {
   PositionRange range;
   std::int64_t column = 0, columns = 0;
+  std::span<const Segment> segments = {};  // whole ones, which make up the columns; counted from `column`
   const void* p = nullptr;
   std::int64_t p_stride = 0;
   const std::int32_t* exponent = nullptr;  // w by position
   std::int32_t* nan_row = nullptr;         // set to 1 by position where a D is not finite
   std::int64_t* counts = nullptr;          // [capacity, H]
 };
+
+struct WeightFinish;
 
 // total[v - column, k] = (first segment ? +0 : total) + (transpose(P) x X) over the range, which is one whole segment
 // of positions (or the rest of them). Ranges wholly beyond *count change nothing, but the first one writes +0.
@@ -91,6 +100,7 @@ struct WeightTask {
   const void* x = nullptr;    // row i is position first + i; +0 in rows that do not take part, as far as P's
   std::int64_t x_stride = 0;  // H rounded up to 8 elements
   float* total = nullptr;     // [columns, H]
+  const WeightFinish* finish = nullptr;  // with the last range: the end of it, where the engine does that
 };
 
 class HeadEngine {
@@ -103,6 +113,8 @@ class HeadEngine {
     return 0;
   }
   virtual void use_scratch(void* memory) { (void)memory; }
+  // Whether add_weight writes grad_weight itself when it is told how to finish.
+  virtual bool finishes_weight() const { return false; }
   virtual void block_stats(const StatsTask& task, const core::DeviceCall& call) = 0;
   virtual void fill_p(const PTask& task, const core::DeviceCall& call) = 0;
   virtual void add_hidden(const HiddenTask& task, const core::DeviceCall& call) = 0;

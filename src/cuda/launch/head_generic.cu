@@ -40,25 +40,7 @@ class GenericEngine : public HeadEngine {
   }
 
   void add_hidden(const HiddenTask& task, const core::DeviceCall& call) override {
-    tiles_.cover(task.range.rows, shape_.hidden_size, [&](const ProductTile<Real>& tile) {
-      Product product = blank(tile);
-      product.depth = task.columns;
-      product.a_dtype = stored_dtype(shape_);
-      product.a = {element_at(task.p, product.a_dtype, tile.row * task.p_stride), task.p_stride, 1};
-      product.b = {
-          element_at(shape_.weight.data, shape_.dtype,
-                     task.column * shape_.weight.row_stride + tile.column * shape_.weight.column_stride),
-          shape_.weight.row_stride, shape_.weight.column_stride};
-      product.row_first = task.range.first + tile.row;
-      product.row_bound = task.range.count;
-      segment_product(product, call);
-      if constexpr (sizeof(Real) == 4)
-        launch("tile_counts", tile_counts, shape_of(tile), call, tile, task, shape_.hidden_size);
-      else
-        launch("tile_sums", tile_sums<double>, shape_of(tile), call, tile,
-               reinterpret_cast<double*>(task.counts) + task.range.first * shape_.hidden_size,
-               shape_.hidden_size, task.range.first, task.range.count);
-    });
+    for (const Segment& segment : task.segments) add_segment(task, segment, call);
   }
 
   void add_weight(const WeightTask& task, const core::DeviceCall& call) override {
@@ -74,6 +56,29 @@ class GenericEngine : public HeadEngine {
   }
 
  private:
+  void add_segment(const HiddenTask& task, const Segment& segment, const core::DeviceCall& call) const {
+    tiles_.cover(task.range.rows, shape_.hidden_size, [&](const ProductTile<Real>& tile) {
+      Product product = blank(tile);
+      product.depth = segment.columns;
+      product.a_dtype = stored_dtype(shape_);
+      product.a = {element_at(task.p, product.a_dtype, tile.row * task.p_stride + segment.first),
+                   task.p_stride, 1};
+      product.b = {element_at(shape_.weight.data, shape_.dtype,
+                              (task.column + segment.first) * shape_.weight.row_stride +
+                                  tile.column * shape_.weight.column_stride),
+                   shape_.weight.row_stride, shape_.weight.column_stride};
+      product.row_first = task.range.first + tile.row;
+      product.row_bound = task.range.count;
+      segment_product(product, call);
+      if constexpr (sizeof(Real) == 4)
+        launch("tile_counts", tile_counts, shape_of(tile), call, tile, task, shape_.hidden_size);
+      else
+        launch("tile_sums", tile_sums<double>, shape_of(tile), call, tile,
+               reinterpret_cast<double*>(task.counts) + task.range.first * shape_.hidden_size,
+               shape_.hidden_size, task.range.first, task.range.count);
+    });
+  }
+
   static LaunchShape shape_of(const ProductTile<Real>& tile) {
     return {tile.rows * ((tile.columns + kTileColumns - 1) / kTileColumns), kTileThreads};
   }

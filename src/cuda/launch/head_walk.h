@@ -2,6 +2,8 @@
 // of the rows, and its products.
 #pragma once
 
+#include <vector>
+
 #include "cuda/launch/head_buffers.h"
 #include "cuda/launch/id_order.h"
 #include "cuda/launch/launch.h"
@@ -38,16 +40,13 @@ class HeadWalk {
         at_.targets.runs = find_id_runs(
             id_list(list.target, list.capacity, list.count, problem_.head.logp.vocab), scratch, call_);
         sum_long_targets(problem_, at_.rows, at_.targets, call_);
+        if (at_.entries != nullptr) find_entries();
       }
     clear_head_padding(problem_, call_);
     zero(at_.counts, problem_.grad_hidden ? problem_.head.logp.rows * problem_.head.hidden_size : 0);
-    if (problem_.head.logp.rows == 0) zero(at_.total, weight() ? split_.weight_columns * size() : 0);
+    if (problem_.head.logp.rows == 0) zero(at_.total, weight() ? split_.total_rows * size() : 0);
 
-    in_ranges(problem_.head.logp.vocab, split_.slice, [&](std::int64_t begin, std::int64_t slice) {
-      in_ranges(slice, split_.columns, [&](std::int64_t first, std::int64_t columns) {
-        walk_rows({at_.p, at_.p_stride, begin + first, columns});
-      });
-    });
+    for (const HeadChunk& chunk : chunks_) walk_rows(chunk);
     if (problem_.grad_hidden) finish_head_hidden<Row>(problem_, at_.rows, at_.counts, call_);
   }
 
@@ -62,7 +61,18 @@ class HeadWalk {
       check(cudaMemsetAsync(array, 0, static_cast<std::size_t>(count) * sizeof(T), stream_of(call_)), "zero");
   }
 
-  void walk_rows(const PColumns& columns) {
+  // Of every call of add_weight, in their order.
+  void find_entries() {
+    std::vector<std::int32_t> begins;
+    for (const HeadChunk& chunk : chunks_)
+      in_ranges(chunk.columns, split_.weight_columns, [&](std::int64_t first, std::int64_t) {
+        begins.push_back(static_cast<std::int32_t>(chunk.column + first));
+      });
+    find_column_entries(at_.targets, begins, problem_.head.logp.vocab, split_.total_rows, at_.entries, call_);
+  }
+
+  void walk_rows(const HeadChunk& chunk) {
+    const PColumns columns{at_.p, at_.p_stride, chunk.column, chunk.columns};
     PositionRange range{0, 0, at_.rows.list.count};
     do {  // once where there are none, for the sums of nothing
       range.rows = std::min(split_.rows, problem_.head.logp.rows - range.first);
@@ -70,7 +80,7 @@ class HeadWalk {
           split_.one_range && columns.column != 0;  // what does not depend on the columns is there
       if (!once) gather_hidden(problem_.head, at_.rows.list, range, at_.hidden, call_);
       fill_p(columns, range);
-      if (problem_.grad_hidden) add_hidden(columns, range);
+      if (problem_.grad_hidden) add_hidden(chunk, range);
       if (weight() && !once) fill_head_x<Row>(problem_.head, at_.rows, range, at_.x, call_);
       if (weight()) add_weight(columns, range);
       if (problem_.grad_bias != nullptr)
@@ -96,11 +106,12 @@ class HeadWalk {
     if (range.rows > 0) engine_.fill_p(task, call_);
   }
 
-  void add_hidden(const PColumns& columns, const PositionRange& range) {
+  void add_hidden(const HeadChunk& columns, const PositionRange& range) {
     HiddenTask task;
     task.range = range;
     task.column = columns.column;
     task.columns = columns.columns;
+    task.segments = columns.segments;
     task.p = at_.p;
     task.p_stride = at_.p_stride;
     task.exponent = at_.rows.exponent;
@@ -122,10 +133,39 @@ class HeadWalk {
       task.x = at_.x;
       task.x_stride = gathered_stride(size());
       task.total = reinterpret_cast<float*>(at_.total);
-      if (range.rows > 0) engine_.add_weight(task, call_);
-      if (last)
-        finish_head_weight<Row>(problem_, at_.rows, at_.targets, at_.total, task.column, count, call_);
+      if (range.rows == 0 || !last || !split_.engine_finishes) {
+        if (range.rows > 0) engine_.add_weight(task, call_);
+        if (last)
+          finish_head_weight<Row>(problem_, at_.rows, at_.targets, at_.total, task.column, count, nullptr,
+                                  call_);
+      } else if constexpr (kP) {
+        finish_by_engine(task);
+      }
     });
+  }
+
+  // A second pass where there may be more targets among the columns than side rows.
+  void finish_by_engine(WeightTask& task) {
+    const core::LinearLogpProblem& head = problem_.head;
+    WeightFinish finish;
+    const std::int64_t element = dtype_size(problem_.accumulate ? DType::kFloat32 : head.hidden.dtype);
+    finish.out =
+        static_cast<std::byte*>(problem_.grad_weight) + task.column * problem_.grad_weight_stride * element;
+    finish.stride = problem_.grad_weight_stride;
+    finish.accumulate = problem_.accumulate;
+    finish.scalars = at_.rows.scalars;
+    finish.run = at_.targets.runs.run + task.column;
+    task.finish = &finish;
+    if (split_.one_range) {
+      finish.side.entries = at_.entries + weight_calls_++;
+      finish.side.capacity = static_cast<std::uint32_t>(split_.total_rows);
+    }
+    const int passes = split_.one_range && head.logp.rows > split_.total_rows ? 2 : 1;
+    for (; finish.side.pass < passes; ++finish.side.pass) {
+      engine_.add_weight(task, call_);
+      finish_head_weight<Row>(problem_, at_.rows, at_.targets, at_.total, task.column, task.columns,
+                              &finish.side, call_);
+    }
   }
 
   const core::LinearLogpGradient& problem_;
@@ -133,7 +173,9 @@ class HeadWalk {
   const core::DeviceCall& call_;
   const HeadShape shape_;
   const HeadSplit split_;
+  const std::vector<HeadChunk> chunks_;
   HeadBuffers<Row> at_;
+  std::int64_t weight_calls_ = 0;  // of add_weight that finished
 };
 
 }  // namespace samebits::cuda

@@ -1,5 +1,6 @@
 #include "cuda/launch/head_weight.h"
 
+#include "cuda/kernel/column_entries.cuh"
 #include "cuda/kernel/head_weight.cuh"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/segment_sum.h"
@@ -53,6 +54,25 @@ std::size_t TargetRuns::weight_bytes(std::int64_t capacity, std::int64_t size) {
 }
 std::size_t TargetRuns::bias_bytes(std::int64_t capacity) { return long_run_bytes<float>(capacity, 1); }
 
+bool even_rows(const core::LinearLogpGradient& problem) {
+  return problem.grad_weight_stride % 2 == 0 &&
+         aligned(problem.grad_weight, problem.accumulate ? 8 : 2 * dtype_size(problem.head.hidden.dtype));
+}
+
+void find_column_entries(const TargetRuns& targets, std::span<const std::int32_t> begins, std::int64_t vocab,
+                         std::int64_t side_rows, ColumnEntries* entries, const core::DeviceCall& call) {
+  for (std::size_t first = 0; first < begins.size(); first += kMostBegins) {
+    ColumnBegins batch;
+    batch.count = static_cast<int>(std::min<std::size_t>(kMostBegins, begins.size() - first));
+    const auto from = begins.begin() + static_cast<std::ptrdiff_t>(first);
+    std::copy_n(from, batch.count, batch.begin);
+    const bool last = first + static_cast<std::size_t>(batch.count) == begins.size();
+    batch.begin[batch.count] = static_cast<std::int32_t>(last ? vocab : from[batch.count]);
+    launch("column_entries", column_entries, {(batch.count + 31) / 32, 32}, call, targets.runs, batch,
+           side_rows, entries + first);
+  }
+}
+
 template <>
 void fill_head_x(const core::LinearLogpProblem& head, const HeadGradientRows<order::RowV1>& at,
                  const PositionRange& range, void* x, const core::DeviceCall& call) {
@@ -90,14 +110,17 @@ void sum_long_targets(const core::LinearLogpGradient& problem, const HeadGradien
 template <>
 void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
                         const TargetRuns& targets, const float* total, std::int64_t first, std::int64_t rows,
-                        const core::DeviceCall& call) {
+                        const SideRows* side, const core::DeviceCall& call) {
   const core::LinearLogpProblem& head = problem.head;
   const std::int64_t size = head.hidden_size;
-  const WeightRows to{problem.grad_weight, problem.grad_weight_stride, first};
+  const WeightRows to{problem.grad_weight, problem.grad_weight_stride, first, side != nullptr,
+                      side == nullptr ? SideRows{} : *side};
   const LongRuns<float> long_runs{static_cast<float*>(targets.long_weight), size};
   with_operand_type(head.hidden.dtype, [&]<class T>(T) {
     const auto run = [&]<int width>(std::integral_constant<int, width>) {
-      const std::int64_t parts = (size + kWeightThreads * width - 1) / (kWeightThreads * width);
+      // A row that is nobody's target costs a CTA that leaves at once: one for all of its columns then.
+      const std::int64_t parts =
+          side != nullptr ? 1 : (size + kWeightThreads * width - 1) / (kWeightThreads * width);
       const auto kernel =
           problem.accumulate ? finish_weight<T, float, width, true> : finish_weight<T, T, width, false>;
       launch("finish_weight", kernel, {rows * parts, kWeightThreads}, call, total, size,
@@ -111,11 +134,11 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
 template <>
 void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradientRows<order::Row64V1>&,
                         const TargetRuns&, const double* total, std::int64_t first, std::int64_t rows,
-                        const core::DeviceCall& call) {
+                        const SideRows*, const core::DeviceCall& call) {
   const std::int64_t size = problem.head.hidden_size, parts = (size + kWeightThreads - 1) / kWeightThreads;
   launch("finish_weight_64", problem.accumulate ? finish_weight_64<true> : finish_weight_64<false>,
          {rows * parts, kWeightThreads}, call, total, size,
-         WeightRows{problem.grad_weight, problem.grad_weight_stride, first}, parts);
+         WeightRows{problem.grad_weight, problem.grad_weight_stride, first, false, {}}, parts);
 }
 
 }  // namespace samebits::cuda

@@ -49,7 +49,7 @@ bool needs_partial(const Product& product) {
 
 template <class T, bool a_transposed, bool b_transposed, int columns, int cluster>
 void run_tiles(const Product& product, float* partial, const core::DeviceCall& call) {
-  using Tile = ProductTile<T, columns, a_transposed, b_transposed, cluster>;
+  using Tile = Sm90Tile<T, columns, a_transposed, b_transposed, cluster>;
   const Sides sides(product);
   ProductShape shape;
   shape.rows = static_cast<int>(product.rows);

@@ -1,0 +1,57 @@
+// The products of a head's gradient on SM90a.
+#include <algorithm>
+
+#include "cuda/launch/sm90_head_operands.h"
+
+namespace samebits::cuda {
+
+template <class T>
+void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, const core::DeviceCall& call) {
+  const std::int64_t first = task.range.first, size = head.shape.hidden_size;
+  ProductShape shape = head.shape_of(task.range, size, task.columns);
+  const auto run = [&]<bool shared>() {
+    const AddIntegers<shared> epilogue{reinterpret_cast<long long*>(task.counts + first * size), size,
+                                       static_cast<int>(size), task.exponent + first, task.nan_row + first};
+    launch_product<Sm90Tile<T, 192, false, true, 2>>(
+        "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
+        head.weight_rows(task.column, task.columns), shape, epilogue, call);
+  };
+  if (task.segments.size() == 1) return run.template operator()<false>();
+  for (std::size_t done = 0; done < task.segments.size(); done += static_cast<std::size_t>(shape.parts)) {
+    shape.parts = static_cast<int>(std::min<std::size_t>(kMostParts, task.segments.size() - done));
+    std::copy_n(task.segments.begin() + static_cast<std::ptrdiff_t>(done), shape.parts, shape.part);
+    run.template operator()<true>();
+  }
+}
+
+template <class T>
+void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, const core::DeviceCall& call) {
+  const std::int64_t size = head.shape.hidden_size;
+  const bool first = task.range.first == 0;
+  ProductShape shape = head.shape_of(task.range, size, task.range.rows);
+  shape.rows = static_cast<int>(task.columns);
+  shape.bounds_depth = true;
+  const auto run = [&](const auto& epilogue) {
+    launch_product<Sm90Tile<T, 192, true, true, 2>>(
+        "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
+        {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
+  };
+  if (task.finish == nullptr)
+    return run(StoreSegment<T>{task.total, size, static_cast<int>(size), first, nullptr, 0});
+  if (task.finish->side.pass > 0) shape.from = &task.finish->side.entries->overflow;
+  if (task.finish->accumulate)
+    run(FinishWeight<T, true>{task.total, size, first, *task.finish});
+  else
+    run(FinishWeight<T, false>{task.total, size, first, *task.finish});
+}
+
+template void sm90_add_hidden(const Sm90HeadOperands<order::BFloat16>&, const HiddenTask&,
+                              const core::DeviceCall&);
+template void sm90_add_hidden(const Sm90HeadOperands<order::Float16>&, const HiddenTask&,
+                              const core::DeviceCall&);
+template void sm90_add_weight(const Sm90HeadOperands<order::BFloat16>&, const WeightTask&,
+                              const core::DeviceCall&);
+template void sm90_add_weight(const Sm90HeadOperands<order::Float16>&, const WeightTask&,
+                              const core::DeviceCall&);
+
+}  // namespace samebits::cuda

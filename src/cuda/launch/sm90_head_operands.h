@@ -1,0 +1,56 @@
+// The operands of a head as the kernels for SM90a take them, and the launches of its products.
+#pragma once
+
+#include "cuda/kernel/sm90_head.cuh"
+#include "cuda/launch/head_engine.h"
+#include "cuda/launch/sm90_product.h"
+
+namespace samebits::cuda {
+
+template <class T>
+struct Sm90HeadOperands {
+  HeadShape shape;
+
+  HeadColumns<T> columns_of(std::int64_t column, std::int64_t columns) const {
+    const T* bias = static_cast<const T*>(shape.bias);
+    return {bias == nullptr ? nullptr : bias + column * shape.bias_stride, shape.bias_stride,
+            static_cast<int>(columns)};
+  }
+
+  static HeadRowInputs inputs_of(const PositionRange& range, const float* inverse_tau,
+                                 const std::int64_t* target) {
+    return {inverse_tau == nullptr ? nullptr : inverse_tau + range.first, target + range.first};
+  }
+
+  DenseMatrix gathered(const GatheredRows& hidden, const PositionRange& range) const {
+    return {hidden.data, shape.dtype, shape.hidden_size, range.rows, hidden.stride};
+  }
+
+  // [columns, H], from `column` on.
+  DenseMatrix weight_rows(std::int64_t column, std::int64_t columns) const {
+    const core::Operand& weight = shape.weight;
+    return {static_cast<const T*>(weight.data) + column * weight.row_stride, shape.dtype, shape.hidden_size,
+            columns, weight.row_stride};
+  }
+
+  static ProductShape shape_of(const PositionRange& range, std::int64_t columns, std::int64_t depth) {
+    ProductShape part;
+    part.rows = static_cast<int>(range.rows);
+    part.columns = static_cast<int>(columns);
+    part.depth = static_cast<int>(depth);
+    part.first = range.first;
+    part.count = range.count;
+    return part;
+  }
+};
+
+template <class T>
+void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, const core::DeviceCall& call);
+template <class T>
+void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core::DeviceCall& call);
+template <class T>
+void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, const core::DeviceCall& call);
+template <class T>
+void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, const core::DeviceCall& call);
+
+}  // namespace samebits::cuda
