@@ -39,9 +39,25 @@ struct StoreSegment {
   template <int n>
   __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
                                       const Rows&, char*) const {
+    if (live.depth == 0 && !first) return;
+    if (bias != nullptr)
+      first ? store<true, true>(d, tile, live) : store<false, true>(d, tile, live);
+    else
+      first ? store<true, false>(d, tile, live) : store<false, false>(d, tile, live);
+  }
+  __device__ void end() const {}
+
+ private:
+  template <bool starts, bool biased, int n>
+  __device__ __forceinline__ void store(const float (&d)[n], const TileAt& tile,
+                                        const LiveShape& live) const {
     const Fragment at(tile);
     const bool pairs = stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % 8 == 0;
-    if (live.depth == 0 && !first) return;
+    const auto finished = [&](float value, float sum, int column) {
+      if constexpr (!starts) value = sum + value;
+      if constexpr (biased) value = value + order::to_float(bias[column * bias_stride]);
+      return value;
+    };
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = at.row + 8 * h;
@@ -50,25 +66,18 @@ struct StoreSegment {
 #pragma unroll
       for (int j = 0; j < n / 4; ++j) {
         const int column = at.column + 8 * j;
-        float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
+        const float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
         if (pairs && column + 1 < columns) {
           float2* to = reinterpret_cast<float2*>(line + column);
-          const float2 sum = first ? float2{} : *to;
+          const float2 sum = starts ? float2{} : *to;
           *to = {finished(value.x, sum.x, column), finished(value.y, sum.y, column + 1)};
         } else {
-          if (column < columns) line[column] = finished(value.x, first ? 0.0f : line[column], column);
+          if (column < columns) line[column] = finished(value.x, starts ? 0.0f : line[column], column);
           if (column + 1 < columns)
-            line[column + 1] = finished(value.y, first ? 0.0f : line[column + 1], column + 1);
+            line[column + 1] = finished(value.y, starts ? 0.0f : line[column + 1], column + 1);
         }
       }
     }
-  }
-  __device__ void end() const {}
-
- private:
-  __device__ __forceinline__ float finished(float value, float sum, int column) const {
-    if (!first) value = sum + value;
-    return bias == nullptr ? value : value + order::to_float(bias[column * bias_stride]);
   }
 };
 
@@ -164,7 +173,10 @@ struct AddIntegers {
         longlong2 sum[kBatch];
 #pragma unroll
         for (int j = 0; j < kBatch; ++j)
-          sum[j] = shared || at.column + 8 * (first + j) >= columns ? longlong2{} : line[4 * (first + j)];
+          if (shared)
+            sum[j] = {};
+          else if (at.column + 8 * (first + j) < columns)
+            sum[j] = line[4 * (first + j)];
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           if (at.column + 8 * (first + j) >= columns) continue;

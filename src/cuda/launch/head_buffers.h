@@ -42,7 +42,7 @@ struct HeadSplit {
     if (one_range)
       columns =
           std::clamp(kPBytes / (std::max<std::int64_t>(rows, 1) * stored), segment, std::max(segment, vocab));
-    engine_finishes = engine.finishes_weight() && even_rows(problem);
+    engine_finishes = all > 0 && engine.finishes_weight() && even_rows(problem);
     total_rows = weight_columns = std::min(columns, kFinishedColumns);
     if (one_range && engine_finishes) {
       total_rows = std::min(all, kSideRows);

@@ -24,6 +24,7 @@ class HeadWalk {
         call_(call),
         shape_(shape_of(problem.head)),
         split_(problem, shape_, engine),
+        chunks_(split_.chunks(problem.head.logp.vocab)),
         at_(problem, split_, shape_, engine, pieces) {}
 
   // Of what the pieces do not count: the rows by target.
