@@ -130,36 +130,33 @@ __global__ void __launch_bounds__(kWeightThreads)
                   const __grid_constant__ IdRuns runs, const LongRuns<float> long_runs,
                   const HeadScalars* scalars, const WeightRows to, std::int64_t parts) {
   const std::int64_t r = blockIdx.x / parts;
+  const std::int64_t column = (blockIdx.x % parts * kWeightThreads + threadIdx.x) * width;
+  if (column >= size) return;
+  float value[width], own[width] = {};
   const IdRun run = runs.run[to.first + r];
   std::int64_t row = r;
   if (to.left_alone) {
-    if (run.first == run.end) return;
-    row = to.side.row(run, r);
+    row = run.first == run.end ? -1 : to.side.row(run, r);
     if (row < 0) return;
   }
+  const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + row * size + column);
+  if (run.first != run.end) sum_run(terms, runs, run, long_runs, column, own);
   const double up = order::power_of_2(scale_exponent(*scalars));
-  const std::int64_t step = parts * kWeightThreads * width;
-  for (std::int64_t column = (blockIdx.x % parts * kWeightThreads + threadIdx.x) * width; column < size;
-       column += step) {
-    float value[width], own[width] = {};
-    if (run.first != run.end) sum_run(terms, runs, run, long_runs, column, own);
-    const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + row * size + column);
 #pragma unroll
-    for (int i = 0; i < width; ++i)
-      value[i] = static_cast<float>(static_cast<double>(from.value[i]) * up) + own[i];
-    auto* out = reinterpret_cast<WeightElements<Out, width>*>(static_cast<Out*>(to.data) +
-                                                              (to.first + r) * to.stride + column);
-    WeightElements<Out, width> result;
-    if constexpr (accumulate) result = *out;
+  for (int i = 0; i < width; ++i)
+    value[i] = static_cast<float>(static_cast<double>(from.value[i]) * up) + own[i];
+  auto* out = reinterpret_cast<WeightElements<Out, width>*>(static_cast<Out*>(to.data) +
+                                                            (to.first + r) * to.stride + column);
+  WeightElements<Out, width> result;
+  if constexpr (accumulate) result = *out;
 #pragma unroll
-    for (int i = 0; i < width; ++i) {
-      if constexpr (accumulate)
-        result.value[i] = order::round_to<Out>(result.value[i] + value[i]);
-      else
-        result.value[i] = order::round_to<Out>(value[i]);
-    }
-    *out = result;
+  for (int i = 0; i < width; ++i) {
+    if constexpr (accumulate)
+      result.value[i] = order::round_to<Out>(result.value[i] + value[i]);
+    else
+      result.value[i] = order::round_to<Out>(value[i]);
   }
+  *out = result;
 }
 
 // In binary64 the total is the gradient.

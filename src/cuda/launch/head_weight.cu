@@ -118,9 +118,7 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
   const LongRuns<float> long_runs{static_cast<float*>(targets.long_weight), size};
   with_operand_type(head.hidden.dtype, [&]<class T>(T) {
     const auto run = [&]<int width>(std::integral_constant<int, width>) {
-      // A row that is nobody's target costs a CTA that leaves at once: one for all of its columns then.
-      const std::int64_t parts =
-          side != nullptr ? 1 : (size + kWeightThreads * width - 1) / (kWeightThreads * width);
+      const std::int64_t parts = (size + kWeightThreads * width - 1) / (kWeightThreads * width);
       const auto kernel =
           problem.accumulate ? finish_weight<T, float, width, true> : finish_weight<T, T, width, false>;
       launch("finish_weight", kernel, {rows * parts, kWeightThreads}, call, total, size,
