@@ -145,7 +145,7 @@ class HeadWalk {
     });
   }
 
-  // A second pass where there may be more targets among the columns than side rows.
+  // Further passes where there may be more targets among the columns than side rows; most often they find none.
   void finish_by_engine(WeightTask& task) {
     const core::LinearLogpProblem& head = problem_.head;
     WeightFinish finish;
@@ -161,7 +161,8 @@ class HeadWalk {
       finish.side.entries = at_.entries + weight_calls_++;
       finish.side.capacity = static_cast<std::uint32_t>(split_.total_rows);
     }
-    const int passes = split_.one_range && head.logp.rows > split_.total_rows ? 2 : 1;
+    const int passes =
+        split_.one_range ? static_cast<int>((head.logp.rows + split_.total_rows - 1) / split_.total_rows) : 1;
     for (; finish.side.pass < passes; ++finish.side.pass) {
       engine_.add_weight(task, call_);
       finish_head_weight<Row>(problem_, at_.rows, at_.targets, at_.total, task.column, task.columns,

@@ -34,7 +34,7 @@ struct ColumnEntries {
 };
 
 // Where the totals of columns that are somebody's target wait for what their rows add. Row `run.first - before` of the
-// first pass, that less `capacity` of the second one; without `entries` the row of the total itself.
+// first pass, that less `capacity` of the second one, and so on; without `entries` the row of the total itself.
 struct SideRows {
   const ColumnEntries* entries = nullptr;  // of these columns
   std::uint32_t capacity = 0;
@@ -62,8 +62,8 @@ struct WeightFinish {
 
 // Columns of grad_weight that one call of add_weight finishes.
 inline constexpr std::int64_t kFinishedColumns = order::kSegment;
-// Side rows of a call; so many that two passes do.
-inline constexpr std::int64_t kSideRows = order::kSegment / 2;
+// Side rows of a call: what is left of 256 MiB for the scratch of 8192 rows of Nemotron-3-Nano's head.
+inline constexpr std::int64_t kSideRows = 3968;
 
 // `entries` of the columns from each of `begins`, ascending, to the next, and to `vocab` at the end.
 void find_column_entries(const TargetRuns& targets, std::span<const std::int32_t> begins, std::int64_t vocab,
