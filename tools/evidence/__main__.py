@@ -12,10 +12,10 @@ import torch
 
 from samebits import _native
 
-from . import audit, bits, embedding, heads, kernels, machine, products, timings
+from . import audit, bits, embedding, head_timings, heads, kernels, machine, products, timings
 from .cases import cases
 
-PARTS = ("bits", "kernels", "products", "heads", "embedding", "audit", "timings")
+PARTS = ("bits", "kernels", "products", "heads", "embedding", "audit", "timings", "head_timings")
 
 
 def bench_lines(program: Path) -> list[dict]:
@@ -84,6 +84,8 @@ def main() -> int:
         audit.record(folder, options.device)
     if "timings" in options.only:
         write("timings", timings.record(options.device, options.quick))
+    if "head_timings" in options.only:
+        write("head_timings", head_timings.record(options.device, options.quick))
     if options.bench:
         write("bench", {"lines": bench_lines(options.bench)})
     print(f"written to {folder}")

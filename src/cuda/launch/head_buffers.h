@@ -108,7 +108,7 @@ struct HeadBuffers {
     const bool weight = problem.grad_weight != nullptr;
     const auto bytes = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     pieces.take(logit, all);
-    const std::int64_t hidden_bytes = split.rows * stride * dtype_size(shape.dtype);
+    const std::int64_t hidden_bytes = gathered_room(split.rows) * stride * dtype_size(shape.dtype);
     const std::int64_t x_bytes = weight ? split.rows * stride * stored : 0;
     hidden = pieces.take_bytes(bytes(split.one_range ? hidden_bytes : std::max(hidden_bytes, x_bytes)));
     x = split.one_range ? pieces.take_bytes(bytes(x_bytes)) : hidden;

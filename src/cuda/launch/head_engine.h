@@ -40,7 +40,11 @@ struct PositionRange {
 struct GatheredRows {
   const void* data = nullptr;
   std::int64_t stride = 0;
+  std::int64_t room = 0;  // rows that may be read, whatever they hold
 };
+
+// Room for `rows` gathered rows, of which an engine may read whole tiles.
+constexpr std::int64_t gathered_room(std::int64_t rows) { return rows < 128 ? 128 : rows; }
 
 // Block statistics of row.v1 over all columns, and the target's logit x (with bias, without temperature). Under
 // fma64.v1, here and below, what is float is double.

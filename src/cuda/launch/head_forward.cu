@@ -38,7 +38,7 @@ struct ForwardArrays {
     const std::int64_t hidden_bytes = gathered_stride(head.hidden_size) * dtype_size(head.hidden.dtype);
     chunk = chunk_rows(head, hidden_bytes + BlockStats<Real>::bytes(blocks, entropy));
     pieces.take(target_logit, rows.capacity);
-    hidden = pieces.take_bytes(static_cast<std::size_t>(chunk * hidden_bytes));
+    hidden = pieces.take_bytes(static_cast<std::size_t>(gathered_room(chunk) * hidden_bytes));
     pieces.take(stats.m, chunk * blocks);
     pieces.take(stats.s, chunk * blocks);
     if (entropy) pieces.take(stats.u, chunk * blocks);
@@ -58,7 +58,7 @@ void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scrat
     gather_hidden(head, at.rows, range, at.hidden, call);
     StatsTask task;
     task.range = range;
-    task.hidden = {at.hidden, gathered_stride(head.hidden_size)};
+    task.hidden = {at.hidden, gathered_stride(head.hidden_size), gathered_room(at.chunk)};
     task.inverse_tau = static_cast<const float*>(at.rows.inverse_tau);
     task.target = at.rows.target;
     task.max = reinterpret_cast<float*>(at.stats.m);

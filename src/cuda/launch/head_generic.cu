@@ -16,7 +16,6 @@ class GenericEngine : public HeadEngine {
   explicit GenericEngine(const HeadShape& shape) : shape_(shape) {}
 
   const char* name() const override { return "generic"; }
-
   std::size_t scratch_bytes(std::int64_t rows) const override {
     const std::int64_t segment = std::min(shape_.vocab, order::kSegment), size = shape_.hidden_size;
     return std::max(ProductTiles<Real>::bytes(rows, std::max(shape_.vocab, size)),
@@ -40,7 +39,27 @@ class GenericEngine : public HeadEngine {
   }
 
   void add_hidden(const HiddenTask& task, const core::DeviceCall& call) override {
-    for (const Segment& segment : task.segments) add_segment(task, segment, call);
+    for (const Segment& segment : task.segments)
+      tiles_.cover(task.range.rows, shape_.hidden_size, [&](const ProductTile<Real>& tile) {
+        Product product = blank(tile);
+        product.depth = segment.columns;
+        product.a_dtype = stored_dtype(shape_);
+        product.a = {element_at(task.p, product.a_dtype, tile.row * task.p_stride + segment.first),
+                     task.p_stride, 1};
+        product.b = {element_at(shape_.weight.data, shape_.dtype,
+                                (task.column + segment.first) * shape_.weight.row_stride +
+                                    tile.column * shape_.weight.column_stride),
+                     shape_.weight.row_stride, shape_.weight.column_stride};
+        product.row_first = task.range.first + tile.row;
+        product.row_bound = task.range.count;
+        segment_product(product, call);
+        if constexpr (sizeof(Real) == 4)
+          launch("tile_counts", tile_counts, shape_of(tile), call, tile, task, shape_.hidden_size);
+        else
+          launch("tile_sums", tile_sums<double>, shape_of(tile), call, tile,
+                 reinterpret_cast<double*>(task.counts) + task.range.first * shape_.hidden_size,
+                 shape_.hidden_size, task.range.first, task.range.count);
+      });
   }
 
   void add_weight(const WeightTask& task, const core::DeviceCall& call) override {
@@ -56,29 +75,6 @@ class GenericEngine : public HeadEngine {
   }
 
  private:
-  void add_segment(const HiddenTask& task, const Segment& segment, const core::DeviceCall& call) const {
-    tiles_.cover(task.range.rows, shape_.hidden_size, [&](const ProductTile<Real>& tile) {
-      Product product = blank(tile);
-      product.depth = segment.columns;
-      product.a_dtype = stored_dtype(shape_);
-      product.a = {element_at(task.p, product.a_dtype, tile.row * task.p_stride + segment.first),
-                   task.p_stride, 1};
-      product.b = {element_at(shape_.weight.data, shape_.dtype,
-                              (task.column + segment.first) * shape_.weight.row_stride +
-                                  tile.column * shape_.weight.column_stride),
-                   shape_.weight.row_stride, shape_.weight.column_stride};
-      product.row_first = task.range.first + tile.row;
-      product.row_bound = task.range.count;
-      segment_product(product, call);
-      if constexpr (sizeof(Real) == 4)
-        launch("tile_counts", tile_counts, shape_of(tile), call, tile, task, shape_.hidden_size);
-      else
-        launch("tile_sums", tile_sums<double>, shape_of(tile), call, tile,
-               reinterpret_cast<double*>(task.counts) + task.range.first * shape_.hidden_size,
-               shape_.hidden_size, task.range.first, task.range.count);
-    });
-  }
-
   static LaunchShape shape_of(const ProductTile<Real>& tile) {
     return {tile.rows * ((tile.columns + kTileColumns - 1) / kTileColumns), kTileThreads};
   }

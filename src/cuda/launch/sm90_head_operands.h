@@ -22,8 +22,10 @@ struct Sm90HeadOperands {
     return {inverse_tau == nullptr ? nullptr : inverse_tau + range.first, target + range.first};
   }
 
+  // A tile is read whole where there is room: the copy engine is slow outside of a matrix.
   DenseMatrix gathered(const GatheredRows& hidden, const PositionRange& range) const {
-    return {hidden.data, shape.dtype, shape.hidden_size, range.rows, hidden.stride};
+    return {hidden.data, shape.dtype, shape.hidden_size,
+            std::max(range.rows, std::min(hidden.room, std::int64_t{kTileRows})), hidden.stride};
   }
 
   // [columns, H], from `column` on.
