@@ -14,6 +14,15 @@ __device__ __forceinline__ std::int64_t bounded(std::int64_t count, const std::i
   return left < 0 ? 0 : left < count ? left : count;
 }
 
+// CTAs that a multiprocessor holds of the product kernels, where the compiler gets one into half of the registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+inline constexpr int kMmaCtas = 2, kFmaCtas = 2;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+inline constexpr int kMmaCtas = 2, kFmaCtas = 1;
+#else
+inline constexpr int kMmaCtas = 1, kFmaCtas = 1;
+#endif
+
 struct TilePlace {
   std::int64_t row, column;
 };

@@ -14,61 +14,89 @@ inline constexpr int kMmaTile = 128, kMmaDepth = 64, kMmaStages = 3, kMmaThreads
 inline constexpr int kMmaOperandBytes = kMmaTile * kMmaDepth * 2;
 inline constexpr int kMmaSharedBytes = kMmaStages * 2 * kMmaOperandBytes;
 
-// An operand as its tile lies in shared memory: `outer` lines of elements neighbouring along `inner`. The lines of an
-// operand that is dense along k are its rows (columns of b), else they are its k.
-struct TileSource {
-  const std::uint16_t* data;
-  std::int64_t outer_stride, inner_stride;
-  std::int64_t outer_end, inner_end;
-  bool vectors;  // 16 bytes at a time: inner_stride is 1 and every line begins on such a boundary
-};
-
 // Where the 16 bytes `chunk` of a line are; the exclusive or keeps eight lines of one chunk out of each other's banks.
 template <int kChunks>
 __device__ __forceinline__ std::uint32_t chunk_offset(int line, int chunk) {
   return static_cast<std::uint32_t>((line * kChunks + (chunk ^ (line & 7))) * 16);
 }
 
-// Elements at or beyond an end become +0.
-template <int kLines, int kChunks>
-__device__ __forceinline__ void load_tile(std::uint32_t shared, const TileSource& source, std::int64_t outer,
-                                          std::int64_t inner) {
-#pragma unroll
-  for (int i = 0; i < kLines * kChunks / kMmaThreads; ++i) {
-    const int at = static_cast<int>(threadIdx.x) + i * kMmaThreads;
-    const int line = at / kChunks, chunk = at % kChunks;
-    const std::int64_t o = outer + line, n = inner + chunk * 8;
-    const std::int64_t left = source.inner_end - n;
-    const int valid = o >= source.outer_end || left <= 0 ? 0 : left < 8 ? static_cast<int>(left) : 8;
-    const std::uint16_t* from =
-        valid == 0 ? source.data : source.data + o * source.outer_stride + n * source.inner_stride;
-    const std::uint32_t to = shared + chunk_offset<kChunks>(line, chunk);
-    if (source.vectors) {
-      copy16_partial(to, from, valid * 2);
-    } else {
-      std::uint32_t words[4];
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const std::uint32_t low = 2 * w < valid ? from[2 * w * source.inner_stride] : 0u;
-        const std::uint32_t high = 2 * w + 1 < valid ? from[(2 * w + 1) * source.inner_stride] : 0u;
-        words[w] = low | high << 16;
-      }
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
-                   "r"(words[2]), "r"(words[3])
-                   : "memory");
-    }
-  }
-}
+// An operand by its axis along the result and its axis along k.
+struct OperandAxes {
+  const std::uint16_t* data;
+  std::int64_t along_stride, deep_stride, along_end;
+  bool
+      vectors;  // 16 bytes at a time: one stride is 1, and every line along that axis begins on such a boundary
+};
 
-// Tile [128 along the result, 64 of k] of one operand.
+// Brings tiles of 128 along the result by 64 of k, step by step; what lies beyond an end becomes +0. A tile's lines run
+// along k where the operand is kDense, else along the result. A thread has one chunk of 8 elements of every fourth part
+// of the lines.
 template <bool kDense>
-__device__ __forceinline__ void load_operand(std::uint32_t shared, const TileSource& source,
-                                             std::int64_t first, std::int64_t k) {
-  if constexpr (kDense)
-    load_tile<kMmaTile, kMmaDepth / 8>(shared, source, first, k);
-  else
-    load_tile<kMmaDepth, kMmaTile / 8>(shared, source, k, first);
-}
+class TileLoader {
+ public:
+  static constexpr int kChunks = kDense ? kMmaDepth / 8 : kMmaTile / 8, kRoundLines = kMmaThreads / kChunks;
+
+  __device__ TileLoader(const OperandAxes& axes, std::int64_t first, std::int64_t depth)
+      : inner_stride_(kDense ? axes.deep_stride : axes.along_stride), vectors_(axes.vectors) {
+    const int line = static_cast<int>(threadIdx.x) / kChunks, chunk = static_cast<int>(threadIdx.x) % kChunks;
+    const std::int64_t along = first + (kDense ? line : 8 * chunk);
+    deep_left_ = depth - (kDense ? 8 * chunk : line);
+    along_left_ = static_cast<int>(min(max(axes.along_end - along, std::int64_t{0}), std::int64_t{kMmaTile}));
+    const std::int64_t line_stride = kDense ? axes.along_stride : axes.deep_stride;
+    round_stride_ = kRoundLines * line_stride;
+    from_ = axes.data + along * axes.along_stride + (depth - deep_left_) * axes.deep_stride;
+    to_ = chunk_offset<kChunks>(line, chunk);
+  }
+
+  // The next step's tile to `shared`.
+  __device__ __forceinline__ void load(std::uint32_t shared) {
+    constexpr int kRounds = kMmaTile * kMmaDepth / 8 / kMmaThreads;
+    const int whole = kDense ? within_chunk(deep_left_) : within_chunk(along_left_);
+    const auto valid = [&](int round) {
+      const int line = round * kRoundLines;
+      return (kDense ? line < along_left_ : line < deep_left_) ? whole : 0;
+    };
+    const auto to = [&](int round) {
+      return shared + to_ + static_cast<std::uint32_t>(round * kRoundLines * kChunks * 16);
+    };
+    if (vectors_) {
+#pragma unroll
+      for (int round = 0; round < kRounds; ++round)
+        copy16_partial(to(round), from_ + round * round_stride_, 2 * valid(round));
+    } else {
+#pragma unroll 1
+      for (int round = 0; round < kRounds; ++round)
+        gather(to(round), from_ + round * round_stride_, valid(round));
+    }
+    from_ += kDense ? kMmaDepth * inner_stride_ : kRounds * round_stride_;
+    deep_left_ -= kMmaDepth;
+  }
+
+ private:
+  template <class Count>
+  static __device__ __forceinline__ int within_chunk(Count left) {
+    return left <= 0 ? 0 : left < 8 ? static_cast<int>(left) : 8;
+  }
+
+  __device__ __forceinline__ void gather(std::uint32_t to, const std::uint16_t* from, int valid) const {
+    std::uint32_t words[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const std::uint32_t low = 2 * w < valid ? from[2 * w * inner_stride_] : 0u;
+      const std::uint32_t high = 2 * w + 1 < valid ? from[(2 * w + 1) * inner_stride_] : 0u;
+      words[w] = low | high << 16;
+    }
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
+                 "r"(words[2]), "r"(words[3])
+                 : "memory");
+  }
+
+  const std::uint16_t* from_;
+  std::int64_t round_stride_, inner_stride_, deep_left_;
+  int along_left_;
+  std::uint32_t to_;
+  bool vectors_;
+};
 
 // The 16 x 16 elements from `first` along the result and `k`, as four matrices: `along` and `deep` say which half of
 // either axis this lane's matrix takes.
@@ -102,34 +130,32 @@ __device__ __forceinline__ void store_pair(const Product& p, bool pairs, std::in
   }
 }
 
-// T is the operands' type; kDenseA, kDenseB: the operand's lines run along k. `pairs`: two neighbouring elements of `out`
-// may be stored at once.
-template <class T, bool kDenseA, bool kDenseB>
-__global__ __launch_bounds__(kMmaThreads, 1) void product_mma_tile(const __grid_constant__ Product p,
-                                                                   bool vectors_a, bool vectors_b,
-                                                                   bool pairs) {
+// T is the operands' type; kDenseA, kDenseB: the operand's lines run along k. `pairs`: two neighbouring elements of
+// `out` may be stored at once. kLong: more than one segment, whose sums take the registers of a second CTA.
+template <class T, bool kDenseA, bool kDenseB, bool kLong>
+__global__ __launch_bounds__(kMmaThreads,
+                             kLong ? 1 : kMmaCtas) void product_mma_tile(const __grid_constant__ Product p,
+                                                                         bool vectors_a, bool vectors_b,
+                                                                         bool pairs) {
   extern __shared__ __align__(128) unsigned char shared_bytes[];
   const std::int64_t rows = bounded(p.rows, p.row_bound, p.row_first);
   const TilePlace tile = tile_place<kMmaTile, kMmaTile>(p);
   if (tile.row >= rows) return;
   const std::int64_t depth = bounded(p.depth, p.depth_bound, p.depth_first);
-
-  const auto source = [&](const void* data, std::int64_t along, std::int64_t deep, std::int64_t count,
-                          bool dense, bool vectors) {
-    const auto* elements = static_cast<const std::uint16_t*>(data);
-    return dense ? TileSource{elements, along, deep, count, depth, vectors}
-                 : TileSource{elements, deep, along, depth, count, vectors};
-  };
-  const TileSource a = source(p.a.data, p.a.row_stride, p.a.column_stride, rows, kDenseA, vectors_a);
-  const TileSource b = source(p.b.data, p.b.column_stride, p.b.row_stride, p.columns, kDenseB, vectors_b);
+  TileLoader<kDenseA> load_a(
+      {static_cast<const std::uint16_t*>(p.a.data), p.a.row_stride, p.a.column_stride, rows, vectors_a},
+      tile.row, depth);
+  TileLoader<kDenseB> load_b(
+      {static_cast<const std::uint16_t*>(p.b.data), p.b.column_stride, p.b.row_stride, p.columns, vectors_b},
+      tile.column, depth);
 
   const std::uint32_t ring = shared_address(shared_bytes);
   const std::int64_t steps = (depth + kMmaDepth - 1) / kMmaDepth;
   const auto load_step = [&](std::int64_t step, int stage) {
     const std::uint32_t to = ring + static_cast<std::uint32_t>(stage * 2 * kMmaOperandBytes);
     if (step < steps) {
-      load_operand<kDenseA>(to, a, tile.row, step * kMmaDepth);
-      load_operand<kDenseB>(to + kMmaOperandBytes, b, tile.column, step * kMmaDepth);
+      load_a.load(to);
+      load_b.load(to + kMmaOperandBytes);
     }
     copy_commit();
   };
@@ -137,7 +163,7 @@ __global__ __launch_bounds__(kMmaThreads, 1) void product_mma_tile(const __grid_
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_row = warp / 4 * 64, warp_column = warp % 4 * 32;
   const int first_half = lane / 8 % 2, second_half = lane / 16;
-  float acc[4][4][4] = {}, total[4][4][4] = {};
+  float acc[4][4][4] = {}, total[kLong ? 4 : 1][4][4] = {};
   for (int step = 0; step < kMmaStages - 1; ++step) load_step(step, step);
   int computed = 0, filled = kMmaStages - 1;  // stages of the ring
   const auto next = [](int stage) { return stage + 1 == kMmaStages ? 0 : stage + 1; };
@@ -148,7 +174,7 @@ __global__ __launch_bounds__(kMmaThreads, 1) void product_mma_tile(const __grid_
     const std::uint32_t stage = ring + static_cast<std::uint32_t>(computed * 2 * kMmaOperandBytes);
     computed = next(computed);
     filled = next(filled);
-#pragma unroll
+#pragma unroll 1  // more of it does not fit into the registers of half a multiprocessor
     for (int k = 0; k < kMmaDepth; k += 16) {
       std::uint32_t left[4][4], right[2][4];
 #pragma unroll
@@ -164,19 +190,23 @@ __global__ __launch_bounds__(kMmaThreads, 1) void product_mma_tile(const __grid_
         for (int j = 0; j < 4; ++j)
           mma_step<T>(acc[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
     }
-    constexpr std::int64_t kSegmentSteps = order::kSegment / kMmaDepth;
-    if (step % kSegmentSteps != kSegmentSteps - 1 && step + 1 != steps) continue;
+    if constexpr (kLong) {
+      constexpr std::int64_t kSegmentSteps = order::kSegment / kMmaDepth;
+      if (step % kSegmentSteps != kSegmentSteps - 1 && step + 1 != steps) continue;
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
+      for (int i = 0; i < 4; ++i)
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
+        for (int j = 0; j < 4; ++j)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          total[i][j][e] = total[i][j][e] + acc[i][j][e];
-          acc[i][j][e] = 0.0f;
-        }
+          for (int e = 0; e < 4; ++e) {
+            total[i][j][e] = total[i][j][e] + acc[i][j][e];
+            acc[i][j][e] = 0.0f;
+          }
+    }
   }
 
+  // Of one segment the chain is the sum: the tensor core never makes a -0.
+  const auto sum = [&](int i, int j, int e) { return kLong ? total[kLong ? i : 0][j][e] : acc[i][j][e]; };
 #pragma unroll
   for (int i = 0; i < 4; ++i)
 #pragma unroll
@@ -187,7 +217,7 @@ __global__ __launch_bounds__(kMmaThreads, 1) void product_mma_tile(const __grid_
       for (int j = 0; j < 4; ++j) {
         const std::int64_t column = tile.column + warp_column + j * 8 + lane % 4 * 2;
         if (column < p.columns)
-          store_pair<T>(p, pairs, row, column, total[i][j][2 * half], total[i][j][2 * half + 1]);
+          store_pair<T>(p, pairs, row, column, sum(i, j, 2 * half), sum(i, j, 2 * half + 1));
       }
     }
 }

@@ -10,7 +10,9 @@ void run(const Product& product, const core::DeviceCall& call) {
   constexpr std::int64_t kSize = FmaTile<Real>::kSize;
   const std::int64_t row_tiles = (product.rows + kSize - 1) / kSize;
   const std::int64_t column_tiles = (product.columns + kSize - 1) / kSize;
-  launch("product_fma_tile", product_fma_tile<Real>, {row_tiles * column_tiles, kFmaThreads}, call, product);
+  const auto kernel =
+      product.depth > order::kSegment ? product_fma_tile<Real, true> : product_fma_tile<Real, false>;
+  launch("product_fma_tile", kernel, {row_tiles * column_tiles, kFmaThreads}, call, product);
 }
 
 }  // namespace

@@ -20,10 +20,15 @@ Lie lie_of(const void* data, std::int64_t along_stride, std::int64_t deep_stride
 
 using Kernel = void (*)(Product, bool, bool, bool);
 
-template <class T>
+template <class T, bool kLong>
 Kernel kernel_of(bool dense_a, bool dense_b) {
-  if (dense_a) return dense_b ? product_mma_tile<T, true, true> : product_mma_tile<T, true, false>;
-  return dense_b ? product_mma_tile<T, false, true> : product_mma_tile<T, false, false>;
+  if (dense_a)
+    return dense_b ? product_mma_tile<T, true, true, kLong> : product_mma_tile<T, true, false, kLong>;
+  return dense_b ? product_mma_tile<T, false, true, kLong> : product_mma_tile<T, false, false, kLong>;
+}
+template <class T>
+Kernel kernel_of(bool dense_a, bool dense_b, bool long_sums) {
+  return long_sums ? kernel_of<T, true>(dense_a, dense_b) : kernel_of<T, false>(dense_a, dense_b);
 }
 
 }  // namespace
@@ -39,8 +44,10 @@ void product_mma(const Product& product, const core::DeviceCall& call) {
   const bool pairs =
       reinterpret_cast<std::uintptr_t>(product.out) % static_cast<std::uintptr_t>(pair_bytes) == 0 &&
       product.out_row_stride % 2 == 0;
-  const Kernel kernel = product.a_dtype == DType::kBFloat16 ? kernel_of<order::BFloat16>(a.dense, b.dense)
-                                                            : kernel_of<order::Float16>(a.dense, b.dense);
+  const bool long_sums = product.depth > order::kSegment;
+  const Kernel kernel = product.a_dtype == DType::kBFloat16
+                            ? kernel_of<order::BFloat16>(a.dense, b.dense, long_sums)
+                            : kernel_of<order::Float16>(a.dense, b.dense, long_sums);
   const std::int64_t row_tiles = (product.rows + kMmaTile - 1) / kMmaTile;
   const std::int64_t column_tiles = (product.columns + kMmaTile - 1) / kMmaTile;
   launch("product_mma_tile", kernel, {row_tiles * column_tiles, kMmaThreads, kMmaSharedBytes}, call, product,
