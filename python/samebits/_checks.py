@@ -124,6 +124,15 @@ def accumulator(argument: str, buffer, weight: torch.Tensor) -> None:
         raise ValueError(
             f"{argument}: requires grad; must be a buffer without history, such as weight.main_grad"
         )
+    if buffer.is_neg():
+        raise ValueError(f"{argument}: is a view that negates its memory; must be an ordinary tensor")
+    if _elements_coincide(buffer):
+        raise ValueError(
+            f"{argument}: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements may "
+            "coincide; must hold every element apart"
+        )
+    if _share_memory(buffer, weight):
+        raise ValueError(f"{argument}: shares memory with weight; must be memory of its own")
     if torch.is_grad_enabled() and not weight.requires_grad:
         raise ValueError(f"{argument}: weight does not require grad, so nothing would be added; may be None")
 
@@ -136,6 +145,19 @@ def _elements_coincide(value: torch.Tensor) -> bool:
             return value.numel() > 0
         reach += stride * (size - 1)
     return False
+
+
+def _span(value: torch.Tensor) -> tuple[int, int]:
+    """First byte, and the one behind the last."""
+    elements = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+    first = value.data_ptr()
+    return first, first + (elements * value.element_size() if value.numel() else 0)
+
+
+def _share_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the memory from first to last element has a byte in common."""
+    (a_first, a_end), (b_first, b_end) = _span(a), _span(b)
+    return a_first < b_end and b_first < a_end
 
 
 def _storage(value: torch.Tensor) -> int:

@@ -151,8 +151,8 @@ def linear_logp(
         contract: as in :func:`matmul`.
         memory: what may be kept for backward of the probabilities: a number of bytes, ``"auto"`` (4 GiB),
             ``"save"`` (all) or ``"recompute"`` (none), which are kept for the first rows that fit, 2 bytes a
-            logit. Cannot change a bit. Kept for bfloat16 under ``tc16`` without ``return_entropy``, on a GPU
-            whose forward kernel can write them; recomputed everywhere else. Outside autograd nothing is kept.
+            logit. Cannot change a bit. For bfloat16 under ``tc16`` without ``return_entropy``, where the
+            forward kernel can write them, as none of this version does yet: they are recomputed everywhere.
         grad_weight_accumulator: ``[V, H]`` float32 buffer (float64 for float64 operands) to which backward
             adds the gradient of ``weight``, one rounding each; ``weight.grad`` is then left alone. Not under
             torch.compile, transforms or ``create_graph``.

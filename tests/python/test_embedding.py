@@ -237,6 +237,9 @@ def test_an_accumulator_has_its_refusals():
         (torch.zeros(7, 6).bfloat16(), TypeError, "^grad_accumulator: is bfloat16; must be float32"),
         (torch.zeros(6, 7), ValueError, r"^grad_accumulator: has shape \[6, 7\]; must be \[7, 6\]"),
         (torch.zeros(7, 6, requires_grad=True), ValueError, "^grad_accumulator: requires grad"),
+        (torch._neg_view(torch.zeros(7, 6)), ValueError, "^grad_accumulator: is a view that negates"),
+        (torch.zeros(1, 6).expand(7, 6), ValueError, "^grad_accumulator: .* elements may coincide"),
+        (weight.detach(), ValueError, "^grad_accumulator: shares memory with weight"),
     ):
         with pytest.raises(error, match=message):
             sb.embedding(ids, weight, grad_accumulator=buffer)

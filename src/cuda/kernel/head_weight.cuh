@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(kWeightThreads)
     row = run.first == run.end ? -1 : to.side.row(run, r);
     if (row < 0) return;
   }
-  const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + row * size + column);
   if (run.first != run.end) sum_run(terms, runs, run, long_runs, column, own);
+  const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + row * size + column);
   const double up = order::power_of_2(scale_exponent(*scalars));
 #pragma unroll
   for (int i = 0; i < width; ++i)

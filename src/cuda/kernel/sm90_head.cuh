@@ -185,7 +185,8 @@ struct WarpStore {
   __device__ __forceinline__ void chunk(int number, Pair pair) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     char* buffer = buffers + (number % 2) * kBufferBytes;
-    if (lane == 0) store_wait_read<1>();
+    // The tile before may have ended on either buffer.
+    if (lane == 0) number == 0 ? store_wait_read<0>() : store_wait_read<1>();
     __syncwarp();
     // Matrix i of four: rows 8 (i % 2), columns 8 (i / 2) of a run of 16 columns.
     const int in_row = lane % 8, matrix_row = in_row + 8 * (lane / 8 % 2), matrix_column = lane / 16;
