@@ -128,8 +128,8 @@ def accumulator(argument: str, buffer, weight: torch.Tensor) -> None:
         raise ValueError(f"{argument}: is a view that negates its memory; must be an ordinary tensor")
     if _elements_coincide(buffer):
         raise ValueError(
-            f"{argument}: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements may "
-            "coincide; must hold every element apart"
+            f"{argument}: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements "
+            "may coincide; must hold every element apart"
         )
     if _share_memory(buffer, weight):
         raise ValueError(f"{argument}: shares memory with weight; must be memory of its own")
