@@ -9,6 +9,7 @@ to prove that it computes it: a call runs so, or raises with the reason. docs/ne
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from typing import Literal
 
@@ -28,7 +29,7 @@ GEOMETRY = _strict.Geometry(vocab=131072, hidden=2688)
 """Of both matrices, which are not tied."""
 
 
-class _Matrix(torch.nn.Module):
+class _Matrix(torch.nn.Module, abc.ABC):
     """A strict operator with one matrix: gates, provenance, and how it is read from a checkpoint."""
 
     geometry = GEOMETRY
@@ -124,8 +125,9 @@ class _Matrix(torch.nn.Module):
         shape = f"{self.geometry.vocab}, {self.geometry.hidden}"
         return f"{shape}, checkpoint={self.checkpoint!r}, device_contract={self.device_contract!r}"
 
+    @abc.abstractmethod
     def _operands(self) -> tuple[Tensor, ...]:
-        raise NotImplementedError
+        """Operands of one row, for a plan."""
 
     def _fixed(self) -> dict:
         return {}
