@@ -1,7 +1,10 @@
 """linear_logp on a GPU, through autograd and its modes: the CPU's bits, and the field's failures."""
 
+import json
+
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 import samebits as sb
 from support import DTYPES, assert_same_bits, bits
@@ -226,6 +229,23 @@ def test_nothing_waits_for_the_device():
         torch.autograd.grad((result.logp, result.entropy), leaves, (torch.ones_like(result.logp),) * 2)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_few_tokens_spread_over_the_segments_of_the_vocabulary(tmp_path):
+    """grad_hidden's sums of several segments are one launch, whose grid counts all of them."""
+    hidden, weight, _, targets = (t.to(GPU) for t in head(rows=100, vocab=1 << 17, size=192))
+    result = sb.linear_logp(hidden.requires_grad_(), weight, targets.abs())
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        result.sum().backward()
+        torch.cuda.synchronize()
+    seen.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    grids = [event["args"]["grid"] for event in kernels if "AddIntegers" in event["name"]]
+    if torch.cuda.get_device_capability() == (9, 0):
+        assert grids == [[32, 1, 1]]  # one tile of a cluster of two for each of 16 segments
+    else:
+        assert kernels and grids == []  # another engine's work
 
 
 def test_an_accumulator_equals_the_cpus():
