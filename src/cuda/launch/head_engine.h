@@ -47,7 +47,9 @@ struct GatheredRows {
 constexpr std::int64_t gathered_room(std::int64_t rows) { return rows < 128 ? 128 : rows; }
 
 // Block statistics of row.v1 over all columns, and the target's logit x (with bias, without temperature). Under
-// fma64.v1, here and below, what is float is double.
+// fma64.v1, here and below, what is float is double. An engine that says so (saves_p) writes P on its way: RN16(e0(z -
+// reference)), +0 in the target's column and in rows of a tile's end that do not take part. Rows whose reference turns
+// out to be another one, or whose maximum is not finite, hold anything: they are written again.
 struct StatsTask {
   PositionRange range;
   GatheredRows hidden;
@@ -57,10 +59,16 @@ struct StatsTask {
   float* sum = nullptr;                  // s, alike
   float* entropy_sum = nullptr;          // u, alike, or null
   float* target_logit = nullptr;         // [capacity] by position
+  const float* reference = nullptr;      // [capacity] by position; where P is written
+  void* p = nullptr;                     // of position first + i at row i; 128-byte aligned rows
+  std::int64_t p_stride = 0;             // a multiple of 64 elements
+  std::int64_t p_rows =
+      0;  // of the range, from its first on, that P is written of: a multiple of 128, or all
 };
 
 // P of the columns [column, column + columns): row i is position first + i, dense along columns, +0 in rows that do not
-// take part, up to the next multiple of 64 rows or the end of the range.
+// take part, up to the next multiple of 64 rows or the end of the range. With `to`, which only an engine that saves P is
+// given, row to[i] is position first + i, and no row is written for positions that do not take part.
 struct PTask {
   PositionRange range;
   GatheredRows hidden;
@@ -71,7 +79,8 @@ struct PTask {
       nullptr;         // order::PRow by position; under fma64.v1 HeadRow64, and P is the logits' gradient
   bool sloped = true;  // rows may have an entropy gradient
   void* p = nullptr;
-  std::int64_t p_stride = 0;  // a multiple of 64 elements; 256-byte aligned rows
+  std::int64_t p_stride = 0;         // a multiple of 64 elements; 128-byte aligned rows
+  const std::int32_t* to = nullptr;  // [range.rows]: rows of p, all of them different; null: row i is i
 };
 
 // A segment of the vocabulary, or another part of a sum: [first, first + columns).
@@ -119,6 +128,8 @@ class HeadEngine {
   virtual void use_scratch(void* memory) { (void)memory; }
   // Whether add_weight writes grad_weight itself when it is told how to finish.
   virtual bool finishes_weight() const { return false; }
+  // Whether block_stats writes P where it is asked to, and fill_p knows PTask::to.
+  virtual bool saves_p() const { return false; }
   virtual void block_stats(const StatsTask& task, const core::DeviceCall& call) = 0;
   virtual void fill_p(const PTask& task, const core::DeviceCall& call) = 0;
   virtual void add_hidden(const HiddenTask& task, const core::DeviceCall& call) = 0;
