@@ -53,7 +53,7 @@ const Backend& automatic() {
 }  // namespace
 
 const Backend& pick_backend(std::string_view name) {
-  if (name != "auto" && !name.empty()) return named(name, "backend");
+  if (name != "auto") return named(name, "backend");
   static const Backend& best = automatic();
   return best;
 }

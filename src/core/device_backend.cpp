@@ -9,7 +9,7 @@ namespace {
 std::atomic<const DeviceBackend*> cuda_backend{nullptr};
 
 bool names_whole_backend(const DeviceBackend& backend, std::string_view name) {
-  return name.empty() || name == "auto" || name == backend.name;
+  return name == "auto" || name == backend.name;
 }
 
 }  // namespace

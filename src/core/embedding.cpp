@@ -66,11 +66,9 @@ void check_rows(const ConstTensorView& view, const char* name, const ConstTensor
 
 void set_padding(EmbeddingProblem& problem, const EmbeddingOptions& options) {
   if (!options.padding_idx) return;
+  core::check_padding_idx(*options.padding_idx, problem.vocab);
   problem.has_padding = true;
   problem.padding = *options.padding_idx;
-  if (!problem.valid(problem.padding))
-    invalid("padding_idx", "is " + std::to_string(problem.padding) + "; may be 0 to " +
-                               std::to_string(problem.vocab - 1) + ", a row of the table");
 }
 
 core::RowArray<void> rows_of(const TensorView& view) {
@@ -107,6 +105,12 @@ EmbeddingProblem gradient_problem(const ConstTensorView& ids, const ConstTensorV
 }
 
 }  // namespace
+
+void core::check_padding_idx(std::int64_t padding_idx, std::int64_t vocab) {
+  if (padding_idx < 0 || padding_idx >= vocab)
+    invalid("padding_idx", "is " + std::to_string(padding_idx) + "; may be 0 to " +
+                               std::to_string(vocab - 1) + ", a row of the table");
+}
 
 void core::raise_invalid_id(const EmbeddingProblem& problem, std::int64_t row, std::int64_t id) {
   invalid("ids", "has id " + std::to_string(id) + " at position " + std::to_string(row) +

@@ -38,6 +38,9 @@ struct EmbeddingProblem {
   SAMEBITS_HD bool counts(std::int64_t id) const { return valid(id) && !(has_padding && id == padding); }
 };
 
+// Throws unless `padding_idx` is a row of a table of `vocab` rows.
+void check_padding_idx(std::int64_t padding_idx, std::int64_t vocab);
+
 // OnInvalid::kRaise: the id of `row` is not valid.
 [[noreturn]] void raise_invalid_id(const EmbeddingProblem& problem, std::int64_t row, std::int64_t id);
 

@@ -47,10 +47,7 @@ core::LinearLogpProblem core::head_problem(const ConstTensorView& hidden, const 
                                            const LogpOptions& options, std::string_view contract) {
   check_head(hidden, weight, bias);
   const bool tc16 = core::check_contract(contract, hidden.dtype);
-  if (options.precision == Precision::kFloat64 && hidden.dtype != DType::kFloat64)
-    throw Error(ErrorCode::kUnsupported, "precision",
-                "is 'fp64' with " + name_of(hidden.dtype) +
-                    " operands; linear_logp normalises in float64 for float64 operands alone");
+  core::check_head_precision(options.precision, hidden.dtype);
   LinearLogpProblem problem;
   problem.logp = make_problem(hidden, "hidden", weight.shape[0], "weight", targets, options);
   problem.tc16 = tc16;

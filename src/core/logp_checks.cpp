@@ -57,14 +57,9 @@ std::string number_text(double value) {
   return buffer;
 }
 
-void check_temperature(const LogpProblem& problem, const LogpOptions& options, const ConstTensorView& source,
-                       const char* source_name) {
-  if (!options.row_temperature) {
-    if (!allowed_temperature(options.temperature))
-      invalid("temperature",
-              "is " + number_text(options.temperature) + "; must be finite and within [2^-64, 2^64]");
-    return;
-  }
+void check_temperatures(const LogpProblem& problem, const LogpOptions& options, const ConstTensorView& source,
+                        const char* source_name) {
+  if (!options.row_temperature) return check_temperature(options.temperature);
   if (options.row_temperature.dtype != DType::kFloat32 && options.row_temperature.dtype != DType::kFloat64)
     wrong_type("temperature", options.row_temperature.dtype, "float32 or float64");
   check_memory(options.row_temperature, "temperature", problem.device);
@@ -169,6 +164,24 @@ void check_dense(const ConstTensorView& view, const char* name) {
                       " along the last axis; must have stride 1 there");
 }
 
+void check_temperature(double tau) {
+  if (!allowed_temperature(tau))
+    invalid("temperature", "is " + number_text(tau) + "; must be finite and within [2^-64, 2^64]");
+}
+
+std::int64_t true_vocab(const LogpOptions& options, std::int64_t columns, const char* columns_name) {
+  const std::int64_t vocab = options.vocab_size.value_or(columns);
+  if (options.vocab_size && (vocab < 1 || (columns > 0 && vocab > columns)))
+    invalid("vocab_size",
+            "is " + std::to_string(vocab) + "; must be 1 to " +
+                (columns > 0 ? std::to_string(columns) + ", the vocabulary axis of " + columns_name
+                             : std::to_string(order::kMaxVocab)));
+  if (vocab > order::kMaxVocab)
+    invalid(columns_name, "has " + std::to_string(vocab) + " vocabulary columns; may have at most " +
+                              std::to_string(order::kMaxVocab));
+  return vocab;
+}
+
 LogpProblem make_problem(const ConstTensorView& source, const char* source_name, std::int64_t columns,
                          const char* columns_name, const ConstTensorView& targets,
                          const LogpOptions& options) {
@@ -184,13 +197,7 @@ LogpProblem make_problem(const ConstTensorView& source, const char* source_name,
   check_memory(targets, "targets", problem.device);
   check_leading_shape(targets, "targets", source, source_name);
   if (columns < 1) invalid(columns_name, "has an empty vocabulary axis; must have at least one column");
-  const std::int64_t vocab = options.vocab_size.value_or(columns);
-  if (vocab < 1 || vocab > columns)
-    invalid("vocab_size", "is " + std::to_string(vocab) + "; must be 1 to " + std::to_string(columns) +
-                              ", the vocabulary axis of " + columns_name);
-  if (vocab > order::kMaxVocab)
-    invalid(columns_name, "has " + std::to_string(vocab) + " vocabulary columns; may have at most " +
-                              std::to_string(order::kMaxVocab));
+  const std::int64_t vocab = true_vocab(options, columns, columns_name);
 
   problem.rows = targets.numel();
   problem.vocab = vocab;
@@ -202,7 +209,7 @@ LogpProblem make_problem(const ConstTensorView& source, const char* source_name,
   if (options.row_temperature)
     problem.row_temperature = {options.row_temperature.data, options.row_temperature.dtype,
                                RowIndex::of(options.row_temperature, options.row_temperature.rank)};
-  check_temperature(problem, options, source, source_name);
+  check_temperatures(problem, options, source, source_name);
   problem.keep_unselected = options.keep_unselected;
   problem.has_ignore_index = options.ignore_index.has_value();
   problem.ignore_index = options.ignore_index.value_or(0);

@@ -39,6 +39,12 @@ void check_workspace(std::span<std::byte> workspace,
 // Throws unless the last axis of `view` is dense.
 void check_dense(const ConstTensorView& view, const char* name);
 
+// Throws unless `tau` is a temperature.
+void check_temperature(double tau);
+
+// The true vocabulary within `columns` columns (0: how many is not known yet); throws where it is none.
+std::int64_t true_vocab(const LogpOptions& options, std::int64_t columns, const char* columns_name);
+
 // The semantics half of a problem: rows of `source` (logits or hidden; its last axis is not a row axis), targets,
 // temperature, ids. `columns` is the vocabulary axis. The row list is filled in later (select_rows).
 LogpProblem make_problem(const ConstTensorView& source, const char* source_name, std::int64_t columns,

@@ -9,12 +9,12 @@
 
 #include "core/backend.h"
 #include "core/device_backend.h"
+#include "core/embedding_problem.h"
+#include "core/product_checks.h"
 #include "order/row.h"
 
 namespace samebits {
 namespace {
-
-constexpr std::int64_t kLargestVocab = std::int64_t{1} << 22;
 
 class JsonObject {
  public:
@@ -71,45 +71,40 @@ class JsonObject {
 
 std::string quoted_name(std::string_view name) { return std::string("'").append(name).append("'"); }
 
-// The contract's id, or an empty string and a refusal.
-std::string choose_contract(const PlanRequest& request, bool row64, std::vector<std::string>& refusals) {
-  if (request.op == "embedding") return request.dtype == DType::kFloat64 ? "embedding64.v1" : "embedding.v1";
-  const bool has_product = request.op != "logp";
-  const bool half = request.dtype == DType::kFloat16 || request.dtype == DType::kBFloat16;
-  const std::string row = row64 ? "row64.v1" : "row.v1";
-  if (!has_product) return row;
+// Runs a check that the call makes too, and keeps what it refuses in the same words.
+template <class Check>
+void keep_refusal(std::vector<std::string>& refusals, Check&& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    refusals.push_back(error.what());
+  }
+}
 
-  const std::string name = request.contract;
-  if (name != "auto" && name != "fma" && name != "tc16") {
-    refusals.push_back("contract: is " + quoted_name(name) + "; may be 'auto', 'fma' or 'tc16'");
-    return "";
-  }
-  if (name == "tc16" && !half) {
-    refusals.push_back("contract: is 'tc16' with " + std::string(dtype_name(request.dtype)) +
-                       " operands; tc16 takes bfloat16 or float16, may be 'auto' or 'fma'");
-    return "";
-  }
+// The contract's id; empty where there is none, which is refused.
+std::string choose_contract(const PlanRequest& request, bool row64, std::vector<std::string>& refusals) {
   const bool wide = request.dtype == DType::kFloat64;
-  if (request.op == "linear_logp" && row64 != wide)
-    refusals.push_back("precision: is 'fp64' with " + std::string(dtype_name(request.dtype)) +
-                       " operands; linear_logp normalises in float64 for float64 operands alone");
-  const std::string product = wide ? "fma64.v1" : half && name != "fma" ? "tc16.v1" : "fma.v1";
-  return request.op == "matmul" ? product : product + "+" + row;
+  const std::string row = row64 ? "row64.v1" : "row.v1";
+  if (request.op == "embedding") return wide ? "embedding64.v1" : "embedding.v1";
+  if (request.op == "logp") return row;
+  std::string product;
+  keep_refusal(refusals, [&] {
+    const bool tc16 = core::check_contract(request.contract, request.dtype);
+    product = wide ? "fma64.v1" : tc16 ? "tc16.v1" : "fma.v1";
+  });
+  return product.empty() || request.op == "matmul" ? product : product + "+" + row;
 }
 
 void check_options(const PlanRequest& request, std::vector<std::string>& refusals) {
   const LogpOptions& options = request.options;
-  if (!options.row_temperature && !(options.temperature >= 0x1p-64 && options.temperature <= 0x1p64))
-    refusals.push_back("temperature: is " + std::to_string(options.temperature) +
-                       "; must be finite and within [2^-64, 2^64]");
-  const std::int64_t most = request.vocab > 0 ? request.vocab : kLargestVocab;
-  if (options.vocab_size && (*options.vocab_size < 1 || *options.vocab_size > most))
-    refusals.push_back("vocab_size: is " + std::to_string(*options.vocab_size) + "; may be 1 to " +
-                       std::to_string(most));
-  const std::int64_t vocab = options.vocab_size.value_or(request.vocab);
-  if (vocab > kLargestVocab)
-    refusals.push_back("vocab: is " + std::to_string(vocab) + "; may be at most " +
-                       std::to_string(kLargestVocab));
+  if (request.op == "embedding" && request.padding_idx && request.vocab > 0)
+    keep_refusal(refusals, [&] { core::check_padding_idx(*request.padding_idx, request.vocab); });
+  if (request.op != "logp" && request.op != "linear_logp") return;
+  if (request.op == "linear_logp")
+    keep_refusal(refusals, [&] { core::check_head_precision(options.precision, request.dtype); });
+  if (!options.row_temperature) keep_refusal(refusals, [&] { core::check_temperature(options.temperature); });
+  keep_refusal(refusals,
+               [&] { core::true_vocab(options, request.vocab, request.op == "logp" ? "logits" : "weight"); });
 }
 
 const char* on_invalid_name(OnInvalid value) {
@@ -261,7 +256,6 @@ Plan plan(const PlanRequest& request) {
   result.level = "cross_device";
   const bool known = request.op == "logp" || request.op == "linear_logp" || request.op == "matmul" ||
                      request.op == "embedding";
-  const bool has_options = request.op == "logp" || request.op == "linear_logp";
   const bool row64 = request.dtype == DType::kFloat64 || request.options.precision == Precision::kFloat64;
   if (!known)
     result.refusals.push_back("op: is " + quoted_name(request.op) +
@@ -270,7 +264,7 @@ Plan plan(const PlanRequest& request) {
     result.refusals.push_back("dtype: is " + std::string(dtype_name(request.dtype)) +
                               "; may be float32, bfloat16, float16 or float64");
   if (known && is_floating(request.dtype)) result.contract = choose_contract(request, row64, result.refusals);
-  if (has_options) check_options(request, result.refusals);
+  check_options(request, result.refusals);
   DeviceFacts facts;
   if (core::on_device(request.device)) {
     facts = plan_on_device(request, result);

@@ -13,6 +13,13 @@ bool check_contract(std::string_view contract, DType dtype) {
   return contract != "fma" && is_half(dtype);
 }
 
+void check_head_precision(Precision precision, DType dtype) {
+  if (precision == Precision::kFloat64 && dtype != DType::kFloat64)
+    throw Error(ErrorCode::kUnsupported, "precision",
+                "is 'fp64' with " + name_of(dtype) +
+                    " operands; linear_logp normalises in float64 for float64 operands alone");
+}
+
 void check_operand(const ConstTensorView& view, const char* name) {
   if (!view) throw Error(ErrorCode::kInvalidArgument, name, "is missing");
   check_view(view, name);

@@ -14,6 +14,9 @@ inline bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == D
 // Whether `contract` means tc16 for operands of `dtype`; throws where it means nothing.
 bool check_contract(std::string_view contract, DType dtype);
 
+// Throws where linear_logp does not normalise operands of `dtype` in that precision.
+void check_head_precision(Precision precision, DType dtype);
+
 // Throws unless `view` is there and floating.
 void check_operand(const ConstTensorView& view, const char* name);
 

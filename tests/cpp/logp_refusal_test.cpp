@@ -145,6 +145,7 @@ std::vector<Refusal> refusals() {
        }},
       {"unknown_backend", kInvalid, "backend", "'fast'", "'auto'",
        [](Call& c) { c.context.backend = "fast"; }},
+      {"empty_backend", kInvalid, "backend", "''", "'auto'", [](Call& c) { c.context.backend = ""; }},
       {"negative_threads", kInvalid, "threads", "-1", "4096", [](Call& c) { c.context.threads = -1; }},
       {"workspace_over_the_logits", kInvalid, "workspace", "logits", "of its own",
        [](Call& c) { c.context.workspace = std::as_writable_bytes(std::span(c.logits)); }},

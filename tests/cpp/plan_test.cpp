@@ -73,7 +73,7 @@ TEST(Plan, every_refusal_is_given) {
   EXPECT_TRUE(mentions(answer, "contract: is 'tc16' with float32 operands"));
   EXPECT_TRUE(mentions(answer, "device: is on cuda"));
   EXPECT_TRUE(mentions(answer, "temperature: is 0"));
-  EXPECT_TRUE(mentions(answer, "vocab_size: is 11; may be 1 to 10"));
+  EXPECT_TRUE(mentions(answer, "vocab_size: is 11; must be 1 to 10, the vocabulary axis of weight"));
   EXPECT_EQ(answer.refusals.size(), 4u);
   EXPECT_TRUE(answer.backend.empty());
   EXPECT_TRUE(answer.kernels.empty());
@@ -88,9 +88,11 @@ TEST(Plan, refuses_what_it_does_not_know) {
   PlanRequest request;
   request.backend = "abacus";
   EXPECT_TRUE(mentions(plan(request), "backend: is 'abacus'"));
+  request.backend = "";
+  EXPECT_TRUE(mentions(plan(request), "backend: is ''; may be 'auto'"));
   request.backend = "auto";
   request.vocab = (std::int64_t{1} << 22) + 1;
-  EXPECT_TRUE(mentions(plan(request), "may be at most 4194304"));
+  EXPECT_TRUE(mentions(plan(request), "logits: has 4194305 vocabulary columns; may have at most 4194304"));
   for (const double bad :
        {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     PlanRequest hot;
@@ -98,6 +100,15 @@ TEST(Plan, refuses_what_it_does_not_know) {
     EXPECT_TRUE(mentions(plan(hot), "temperature: is "));
     EXPECT_TRUE(json::accept(plan(hot).provenance_json));
   }
+}
+
+TEST(Plan, a_padding_idx_is_a_row_of_the_table) {
+  PlanRequest request;
+  request.op = "embedding";
+  request.padding_idx = 10;
+  EXPECT_TRUE(plan(request).refusals.empty());  // how many rows there are is not known
+  request.vocab = 10;
+  EXPECT_TRUE(mentions(plan(request), "padding_idx: is 10; may be 0 to 9, a row of the table"));
 }
 
 TEST(Plan, provenance_is_json_with_all_semantics) {

@@ -205,6 +205,7 @@ TEST(CudaExecution, refuses_other_devices_and_backends) {
   EXPECT_EQ(refusal(kGpu, {}, "auto"), "targets: is on the cpu; must be on cuda:0 like the other operands");
   EXPECT_EQ(refusal(kGpu, kGpu, "scalar"),
             "backend: is 'scalar' with operands on cuda:0; may be 'auto' or 'cuda'");
+  EXPECT_EQ(refusal(kGpu, kGpu, ""), "backend: is '' with operands on cuda:0; may be 'auto' or 'cuda'");
   cuda_check(cudaDeviceSynchronize());
 
   PlanRequest request;

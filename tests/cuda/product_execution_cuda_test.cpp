@@ -199,6 +199,9 @@ TEST(CudaProductExecution, engines_refuse_with_reasons) {
   EXPECT_NE(refusal("cublaslt", DType::kBFloat16, 17).find("a has a stride of 17 elements"),
             std::string::npos)
       << refusal("cublaslt", DType::kBFloat16, 17);
+  EXPECT_NE(refusal("", DType::kFloat32, 16).find("is '' with operands on cuda:0; may be 'auto', 'cuda', "),
+            std::string::npos)
+      << refusal("", DType::kFloat32, 16);
   EXPECT_NE(refusal("avx2", DType::kFloat32, 16).find("may be 'auto', 'cuda', "), std::string::npos)
       << refusal("avx2", DType::kFloat32, 16);
   cuda_check(cudaDeviceSynchronize());

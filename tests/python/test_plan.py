@@ -41,7 +41,7 @@ def test_contracts_follow_the_dtype():
         ({"op": "logp", "device": "meta"}, "device: is meta; may be cpu or cuda"),
         ({"op": "logp", "backend": "abacus"}, "backend: is 'abacus'; may be"),
         ({"op": "logp", "temperature": 0.0}, "temperature: is 0"),
-        ({"op": "logp", "vocab_size": 0}, "vocab_size: is 0; may be 1 to"),
+        ({"op": "logp", "vocab_size": 0}, "vocab_size: is 0; must be 1 to"),
         ({"op": "conv"}, "op: is 'conv'; may be 'logp', 'linear_logp', 'matmul' or 'embedding'"),
         ({"op": "matmul", "contract": "tc16"}, "contract: is 'tc16' with float32 operands"),
     ],
