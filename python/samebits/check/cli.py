@@ -13,11 +13,11 @@ import time
 import torch
 
 import samebits
-from samebits.check import autodiff
+from samebits.check import autodiff, invariance
 from samebits.check.errors import CheckError
 from samebits.demo.errors import DemoError, need
 
-CHECKS = {"autodiff": autodiff}
+CHECKS = {"autodiff": autodiff, "invariance": invariance}
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
