@@ -13,11 +13,11 @@ import time
 import torch
 
 import samebits
-from samebits.check import autodiff, invariance
+from samebits.check import autodiff, invariance, op
 from samebits.check.errors import CheckError
 from samebits.demo.errors import DemoError, need
 
-CHECKS = {"autodiff": autodiff, "invariance": invariance}
+CHECKS = {"autodiff": autodiff, "invariance": invariance, "op": op}
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
