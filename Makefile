@@ -42,7 +42,10 @@ asan: setup  ## C++ tests under AddressSanitizer and UBSan
 bench: build  ## speed tables and JSON
 	cmake --preset $(PRESET) -DSAMEBITS_BUILD_BENCH=ON
 	cmake --build --preset $(PRESET)
-	$(PACKAGE) $(PYTHON) bench/run.py
+	$(PACKAGE) $(PYTHON) -m samebits.bench --op logp --tokens 1 64 1024 --vocab 131072 --dtype fp32 bf16 \
+	  --mode fwd fwdbwd --threads 1 2 --seconds 5 --json bench/results/logp.json $(BENCH_ARGS)
+	$(PACKAGE) $(PYTHON) -m samebits.bench --op call --dtype fp32 --mode fwd fwdbwd --json bench/results/call.json
+	$(BUILD)/bench/samebits_bench --benchmark_out=bench/results/cpp.json --benchmark_out_format=json
 
 wheel: setup  ## dist/samebits-*.whl
 	rm -f dist/samebits-*.whl

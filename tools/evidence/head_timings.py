@@ -1,6 +1,5 @@
 """Speed and memory of linear_logp, beside the bare products of a library and PyTorch's own head."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -8,33 +7,17 @@ import torch
 import torch.nn.functional as F
 
 import samebits as sb
+from samebits.bench import peers
+from samebits.bench.cases import Case
+from samebits.bench.timing import Calls, in_one_graph, peak_bytes
 
-from .timings import Calls, interleaved
+from .timings import installed, medians
 
 SIZE, VOCAB = 2688, 131072
 ROWS = (2048, 8192, 16384)
 FEW = (1, 8, 64)
 MOST_FP32_ROWS = 8192  # log_softmax in fp32 holds several times the logits
-
-
-def _warmed(calls: Calls, rounds: int, seconds: float = 0.6) -> dict[str, float]:
-    # The chip lowers its clock within a second of such work: all are timed hot.
-    begin = time.monotonic()
-    while time.monotonic() - begin < seconds:
-        for call in calls.values():
-            call()
-        torch.cuda.synchronize()
-    return interleaved(calls, rounds)
-
-
-def _peak(call: Callable[[], Any]) -> int:
-    """Bytes beyond what is there before."""
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    call()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before
+HOT = 0.6  # seconds: the chip lowers its clock within a second of such work, and all are timed hot
 
 
 def _step(hidden: torch.Tensor, weight: torch.Tensor, values: Callable[[], torch.Tensor],
@@ -43,7 +26,7 @@ def _step(hidden: torch.Tensor, weight: torch.Tensor, values: Callable[[], torch
 
     def run() -> None:
         result = values()
-        result.backward(upstream.to(result.dtype))
+        result.backward(upstream.to(result.dtype) if result.dim() else None)  # QuACK gives the sum
         hidden.grad = weight.grad = None
 
     return run
@@ -72,15 +55,17 @@ def large(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[st
     def softmax() -> torch.Tensor:
         return F.log_softmax((hidden @ weight.t()).float(), -1).gather(1, targets[:, None])[:, 0]
 
-    forward = _warmed(
-        {
-            "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
-            "samebits": lambda: sb.linear_logp(x, w, targets),
-            "samebits, half of the rows masked": lambda: sb.linear_logp(x, w, masked),
-            "PyTorch, F.cross_entropy in bf16": lambda: F.cross_entropy(x @ w.t(), targets, reduction="none"),
-        },
-        rounds,
+    found = installed(
+        peers.OF_HEADS, Case("linear_logp", "fwdbwd", rows, vocab, size, "bf16", device, 0, False)
     )
+    forward_calls: Calls = {
+        "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
+        "samebits": lambda: sb.linear_logp(x, w, targets),
+        "samebits, half of the rows masked": lambda: sb.linear_logp(x, w, masked),
+        "PyTorch, F.cross_entropy in bf16": lambda: F.cross_entropy(x @ w.t(), targets, reduction="none"),
+    }
+    forward_calls |= {name: lambda f=function: f(x, w, targets) for name, function in found.items()}
+    forward = medians(forward_calls, device, rounds, HOT)
     both: Calls = {
         "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
         "bare product: grad_hidden": lambda: torch.mm(room[0], w, out=to_hidden),
@@ -91,7 +76,9 @@ def large(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[st
     }
     if rows <= MOST_FP32_ROWS:
         both["PyTorch, log_softmax in fp32"] = _step(hidden, weight, softmax, upstream)
-    step = _warmed(both, rounds)
+    for name, function in found.items():
+        both[name] = _step(hidden, weight, lambda f=function: f(hidden, weight, targets), upstream)
+    step = medians(both, device, rounds, HOT)
     room.clear()
     gradients = 2 * (x.numel() + w.numel())
     return {
@@ -100,8 +87,8 @@ def large(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[st
         "vocab": vocab,
         "forward_milliseconds": forward,
         "forward_and_backward_milliseconds": step,
-        "forward_extra_bytes": _peak(lambda: sb.linear_logp(x, w, targets)),
-        "backward_extra_bytes": _peak(ours(targets)) - gradients,
+        "forward_extra_bytes": peak_bytes(lambda: sb.linear_logp(x, w, targets), x.device),
+        "backward_extra_bytes": peak_bytes(ours(targets), x.device) - gradients,
         "backward_extra_bytes_allowed_for_hidden": 8 * x.numel(),
     }
 
@@ -116,27 +103,17 @@ def few(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[str,
         "bare product": lambda: torch.mm(hidden, weight.t(), out=logits),
         "samebits": lambda: sb.linear_logp(hidden, weight, targets),
     }
-    replays = {}
-    for name, call in calls.items():
-        call()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(4):
-                call()
-        replays[name] = graph.replay
+    replays = {name: in_one_graph([call] * 4) for name, call in calls.items()}
     try:
-        from .reading import Reader
+        from samebits.bench.reader import Reader
 
         replays["pure read of weight"] = Reader(weight)
     except ImportError:
         print("  triton is not installed: no pure read in this table")
-    medians = interleaved(replays, rounds)
+    times = medians(replays, device, rounds)
     return {
         "rows": rows,
-        "microseconds": {
-            name: round(t * (1000 if "read" in name else 250), 1) for name, t in medians.items()
-        },
+        "microseconds": {name: round(t * (1000 if "read" in name else 250), 1) for name, t in times.items()},
     }
 
 

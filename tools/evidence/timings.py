@@ -1,73 +1,62 @@
 """Speed: every contestant on the same tensors, call by call in turn, medians of one run."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 import samebits as sb
+from samebits.bench import peers
+from samebits.bench.cases import Case, Contestant, Function
+from samebits.bench.timing import Calls, Clock, in_one_graph, interleaved, summary, warm_up
 
 OPS = torch.ops.samebits
 LARGE = ((4096, 131072), (8192, 151936))
 FEW = (1, 8, 64)
-Calls = dict[str, Callable[[], Any]]
 
 
-def _milliseconds(call: Callable[[], Any], other: torch.Tensor | None) -> float:
-    # Reading a large tensor first empties the cache of the last contestant's lines, and keeps the device busy
-    # until the call is queued, so that the time of Python is not in the figure.
-    if other is not None:
-        other.amax()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    call()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end)
+def medians(
+    calls: Calls, device: str, rounds: int, seconds: float = 0.0, cold: bool = False
+) -> dict[str, float]:
+    """Median milliseconds of each, after so many seconds of turns.
 
-
-def interleaved(calls: Calls, rounds: int, other: torch.Tensor | None = None) -> dict[str, float]:
-    """Median milliseconds of each, every time after a read of `other` if there is one.
-
-    One that fails while warming up is left out, with the reason printed.
+    One that fails at its first call is left out, with the reason printed.
     """
-    times: dict[str, list[float]] = {}
+    running: Calls = {}
     for name, call in calls.items():
         try:
-            for _ in range(2):
-                call()
+            call()
             torch.cuda.synchronize()
-            times[name] = []
+            running[name] = call
         except Exception as error:
-            print(f"  {name} does not run here: {type(error).__name__}: {str(error)[:200]}")
-    for _ in range(rounds):
-        for name, measured in times.items():
-            measured.append(_milliseconds(calls[name], other))
-    return {name: round(sorted(measured)[len(measured) // 2], 4) for name, measured in times.items()}
+            print(f"  {name} does not run here: {peers.one_line(error)}", flush=True)
+    clock = Clock(torch.device(device), cold)
+    warm_up(running, clock, seconds)
+    samples = interleaved(running, clock, rounds)
+    return {name: round(1e3 * summary(taken)["median"], 4) for name, taken in samples.items()}
 
 
-def _peers(logits: torch.Tensor, targets: torch.Tensor) -> Calls:
-    """The fastest cross entropies there are, where they are installed."""
-    found: Calls = {}
-    try:
-        from quack.cross_entropy import cross_entropy_fwd
-
-        found["QuACK forward"] = lambda: cross_entropy_fwd(logits, targets)
-    except ImportError:
-        pass
-    try:
-        from liger_kernel.transformers.functional import liger_cross_entropy
-
-        # Its forward writes the gradient into the logits, so it is timed on a copy of its own.
-        own = logits.clone()
-        found["Liger forward with gradient"] = lambda: liger_cross_entropy(own, targets, reduction="sum")
-    except ImportError:
-        pass
+def installed(contestants: tuple[Contestant, ...], case: Case) -> dict[str, Function]:
+    """Those of other packages that can do the case."""
+    found: dict[str, Function] = {}
+    for one in contestants:
+        if one.package not in peers.DISTRIBUTIONS:
+            continue
+        if reason := peers.unavailable(one) or one.refusal(case):
+            print(f"  {one.name} does not run here: {reason}", flush=True)
+        else:
+            found[one.name] = one.make()
     return found
 
 
-def _forward(logits: torch.Tensor, targets: torch.Tensor) -> Calls:
+def _peers(mode: str, logits: torch.Tensor) -> dict[str, Function]:
+    """Cross entropies of other packages that can do this."""
+    dtype = {torch.bfloat16: "bf16", torch.float32: "fp32"}[logits.dtype]
+    case = Case("logp", mode, *logits.shape, 0, dtype, str(logits.device), 0, mode != "decode")
+    return installed(peers.OF_LOGITS, case)
+
+
+def _forward(logits: torch.Tensor, targets: torch.Tensor, others: dict[str, Function]) -> Calls:
     def without_grad(call):
         def run():
             with torch.no_grad():
@@ -84,7 +73,10 @@ def _forward(logits: torch.Tensor, targets: torch.Tensor) -> Calls:
         "log_softmax and gather": without_grad(
             lambda: torch.log_softmax(logits.float(), -1).gather(-1, targets[:, None])
         ),
-        **{name: without_grad(call) for name, call in _peers(logits, targets).items()},
+        **{
+            f"{name} forward": without_grad(lambda f=function: f(logits, targets))
+            for name, function in others.items()
+        },
     }
 
 
@@ -102,57 +94,42 @@ def large(rows: int, vocab: int, dtype: torch.dtype, device: str, rounds: int) -
 
     calls: Calls = {}
     try:
-        from .reading import Reader
+        from samebits.bench.reader import Reader
 
         calls["pure read"] = Reader(logits)
     except ImportError:
         print("  triton is not installed: no pure read in this table")
     calls |= {
         "copy": lambda: buffer.copy_(logits),
-        **_forward(logits, targets),
+        **_forward(logits, targets, _peers("fwd", logits)),
         "samebits backward": lambda: OPS.logp_backward(logits, targets, *stats, upstream, None, None),
         "samebits forward and backward": both(lambda x: sb.logp(x, targets), upstream),
         "F.cross_entropy forward and backward": both(
             lambda x: F.cross_entropy(x, targets, reduction="none"), upstream.to(dtype)
         ),
     }
-    try:
-        from quack.cross_entropy import cross_entropy
-
-        calls["QuACK forward and backward"] = both(
-            lambda x: cross_entropy(x, targets, reduction="none"), upstream
-        )
-    except ImportError:
-        pass
-    medians = interleaved(calls, rounds, torch.zeros(1 << 28, device=device))
-    size = logits.numel() * logits.element_size()
-    rates = {name: round(size / time / 1e6) for name, time in medians.items()}
+    if quack := _peers("fwdbwd", logits).get("QuACK"):
+        calls["QuACK forward and backward"] = both(lambda x: quack(x, targets), upstream)
+    times = medians(calls, device, rounds, cold=True)
+    rates = {name: round(logits.nbytes / time / 1e6) for name, time in times.items()}
     return {"rows": rows, "vocab": vocab, "dtype": str(dtype).removeprefix("torch."),
-            "milliseconds": medians, "gb_per_s_of_one_read": rates}  # fmt: skip
+            "milliseconds": times, "gb_per_s_of_one_read": rates}  # fmt: skip
 
 
 def few(rows: int, vocab: int, dtype: torch.dtype, device: str, rounds: int) -> dict[str, Any]:
     """Few rows, inside CUDA graphs of 16 calls on 16 inputs each; microseconds a call."""
     inputs = [torch.randn(rows, vocab, device=device, dtype=dtype) for _ in range(16)]
     targets = torch.randint(vocab, (rows,), device=device)
-    per_input = [_forward(x, targets) for x in inputs]
-    for calls in per_input:
-        calls.pop("Liger forward with gradient", None)  # waits for the device, which no graph can hold
+    others = _peers("decode", inputs[0])
+    per_input = [_forward(x, targets, others) for x in inputs]
     replays: Calls = {}
     for name in per_input[0]:
         try:
-            for calls in per_input:
-                calls[name]()
-            torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                for calls in per_input:
-                    calls[name]()
-            replays[name] = graph.replay
+            replays[name] = in_one_graph([calls[name] for calls in per_input])
         except Exception as error:
-            print(f"  {name} is not captured: {type(error).__name__}: {str(error)[:200]}")
-    medians = interleaved(replays, rounds)
-    microseconds = {name: round(time * 1000 / len(inputs), 3) for name, time in medians.items()}
+            print(f"  {name} is not captured: {peers.one_line(error)}", flush=True)
+    times = medians(replays, device, rounds)
+    microseconds = {name: round(time * 1000 / len(inputs), 3) for name, time in times.items()}
     return {"rows": rows, "vocab": vocab, "dtype": str(dtype).removeprefix("torch."),
             "microseconds_in_a_graph": microseconds}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The pure read that forward passes are measured against: every byte once, nothing kept."""
+"""The pure read that forward passes are measured against on a GPU: every byte once, nothing kept."""
 
 import torch
 import triton

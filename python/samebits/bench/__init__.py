@@ -1,0 +1,1 @@
+"""Speed and memory of every operator beside what else is installed; see docs/benchmarking.md."""

@@ -1,0 +1,5 @@
+import sys
+
+from samebits.bench.cli import main
+
+sys.exit(main())

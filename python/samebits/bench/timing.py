@@ -1,0 +1,130 @@
+"""Timing in turns: contestants are called one after the other, again and again, and medians are compared.
+
+What slows a machine for a while (other work, heat, a lower clock) then meets all of them alike.
+"""
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Calls = dict[str, Callable[[], Any]]
+COLD_BYTES = 1 << 30  # more than any cache holds
+
+
+class Clock:
+    """Seconds of calls on one device: by its own events on a GPU, else by the wall.
+
+    A cold clock first reads a gigabyte, which empties the cache of what the last contestant left there. On a
+    GPU this also keeps the device busy until the call is queued, so that the time of Python is not measured.
+    """
+
+    def __init__(self, device: torch.device, cold: bool) -> None:
+        self.device = device
+        self.cold = cold
+        self._other = torch.ones(COLD_BYTES // 4, device=device) if cold else None
+
+    def wait(self) -> None:
+        """Until the device is idle."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def __call__(self, call: Callable[[], Any], repeat: int = 1) -> float:
+        """Seconds of one call, the mean of `repeat` in a row."""
+        if self._other is not None:
+            self._other.amax()
+        if self.device.type != "cuda":
+            begin = time.perf_counter()
+            for _ in range(repeat):
+                call()
+            return (time.perf_counter() - begin) / repeat
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        for _ in range(repeat):
+            call()
+        last.record()
+        self.wait()
+        return first.elapsed_time(last) * 1e-3 / repeat
+
+
+def warm_up(calls: Calls, clock: Clock, seconds: float) -> None:
+    """Everybody in turn, at least once and for that long: a GPU slows down within a second of hard work."""
+    begin, turns = time.monotonic(), 0
+    while turns < 1 or time.monotonic() - begin < seconds:
+        for call in calls.values():
+            call()
+        clock.wait()
+        turns += 1
+
+
+def interleaved(calls: Calls, clock: Clock, rounds: int, repeat: int = 1) -> dict[str, list[float]]:
+    """`rounds` samples of each, in seconds; who goes first rotates."""
+    names = list(calls)
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(rounds):
+        at = turn % max(1, len(names))
+        for name in names[at:] + names[:at]:
+            taken[name].append(clock(calls[name], repeat))
+    return taken
+
+
+def summary(samples: list[float]) -> dict[str, float]:
+    """Median, quartiles and extremes."""
+    lower, median, upper = (
+        statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else samples * 3
+    )
+    return {
+        "median": median,
+        "lower_quartile": lower,
+        "upper_quartile": upper,
+        "best": min(samples),
+        "worst": max(samples),
+    }
+
+
+def peak_bytes(call: Callable[[], Any], device: torch.device) -> int | None:
+    """Bytes at the highest point of a call beyond what was there before: results, gradients and scratch.
+
+    On a GPU what torch's allocator gave out. On a CPU the growth of the process's resident memory, or None
+    where the system does not tell.
+    """
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        call()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # what is only kept for later would hide what the call asks for
+        Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark back
+        before = _resident("VmRSS")
+        call()
+        return max(0, _resident("VmHWM") - before)
+    except (OSError, AttributeError, StopIteration):
+        return None
+
+
+def _resident(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field + ":")).split()[1])
+
+
+def in_one_graph(calls: list[Callable[[], Any]]) -> Callable[[], Any]:
+    """A CUDA graph of the calls, one after the other; calling it replays them all.
+
+    Raises:
+        RuntimeError: one of them does what no graph can hold, such as waiting for the device.
+    """
+    for call in calls:
+        call()  # compiles, and fills caches
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for call in calls:
+            call()
+    return graph.replay
