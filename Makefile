@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 PACKAGE := PYTHONPATH=$(CURDIR)/$(BUILD)/python
 WHEEL = $(firstword $(wildcard dist/samebits-*.whl))
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo lint asan bench wheel test-torch gpu-build gpu-test gpu-evidence clean
+.PHONY: help setup build test demo lint asan bench wheel test-torch docs gpu-build gpu-test gpu-evidence clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ wheel: setup  ## dist/samebits-*.whl
 
 test-torch: wheel  ## Python tests with another torch: make test-torch TORCH=x.y.z
 	tools/test_torch.sh $(TORCH) $(WHEEL)
+
+docs: setup  ## the documentation site, in build/docs/index.html; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
 
 gpu-build: setup
 	cmake --preset $(PRESET) -DSAMEBITS_TORCH=ON -DSAMEBITS_CUDA=ON $(if $(CUDA_ARCHS),-DSAMEBITS_CUDA_ARCHS=$(CUDA_ARCHS))

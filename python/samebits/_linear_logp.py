@@ -132,7 +132,7 @@ def linear_logp(
     on_invalid: Literal["zero", "nan", "raise"] = "zero",
     vocab_size: int | None = None,
     backend: str | None = None,
-    group=None,
+    group: None = None,
 ) -> LogpResult:
     """Log-probabilities of ``targets`` under ``hidden @ weight.T + bias``; the logits are never stored.
 

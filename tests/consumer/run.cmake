@@ -21,3 +21,4 @@ step(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -D CMAKE_CXX
   -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF ${where})
 step(${CMAKE_COMMAND} --build ${work}/build)
 step(${work}/build/quickstart)
+step(${work}/build/head)

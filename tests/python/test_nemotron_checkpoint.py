@@ -97,3 +97,25 @@ def test_a_record_of_the_strict_head_is_audited_from_the_checkpoint(folder, tmp_
     run(*audit)
     flip_bit(record, "logp", 4)
     assert "token" in run(*audit, status=1).stdout
+
+
+def test_rollout_and_training_of_the_guide_share_their_bits(folder, monkeypatch):
+    monkeypatch.setattr(LMHeadLogprob, "geometry", SmallHead.geometry)
+    hidden, targets = torch.randn(5, 16, generator=GENERATOR).bfloat16(), torch.tensor([0, 69, 3, -100, 5])
+    model = torch.nn.Module()
+    model.lm_head = torch.nn.Linear(16, 70, bias=False, dtype=torch.bfloat16)
+    model.lm_head.weight.data.copy_(HEAD)
+    # --8<-- [start:guide]
+    # Rollout: from the published safetensors, reading this one tensor.
+    # On a GPU leave out device and device_contract.
+    head = LMHeadLogprob.from_checkpoint(folder, checkpoint=CHECKPOINT, device="cpu", device_contract="twin")
+    sampled = head.rollout_logp(hidden, targets, temperature=0.7)
+    recorded = head.provenance(temperature=0.7)  # plain data: store it with the log-probs
+
+    # Training: on the parameter the model already has.
+    head = LMHeadLogprob(model.lm_head.weight, checkpoint=CHECKPOINT, device_contract="twin")
+    sb.require_same(recorded, head.provenance(temperature=0.7))
+    logp = head.train_logp(hidden, targets, temperature=0.7)  # the same call, with a graph
+    # --8<-- [end:guide]
+    assert_same_bits(sampled, logp.detach())
+    assert logp.requires_grad and not sampled.requires_grad

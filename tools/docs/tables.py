@@ -1,0 +1,195 @@
+"""Tables of the site, made from evidence/ and bench/results/, so that no figure in them is typed.
+
+A page says `<!-- table: NAME -->`; NAME is a function below. What has not been recorded is said so.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+MARK = re.compile(r"<!-- table: ([\w-]+) -->")
+MEBIBYTE = 2**20
+# The files of a device that count differing values, and the operator of each.
+COUNTED = {"bits": "logp", "products": "matmul", "heads": "linear_logp", "embedding": "embedding"}
+
+
+def filled(markdown: str, root: Path) -> str:
+    """The page with its tables in their places; KeyError for a name that no table has."""
+    return MARK.sub(lambda found: TABLES[found[1]](root), markdown)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A Markdown table."""
+    lines = [list(head), *([_cell(cell) for cell in row] for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "not run"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def contestants(title: str, lines: list[dict], label: Callable[[dict], Any], key: str) -> str:
+    """One row for each line, one column for each contestant of any line's `key`."""
+    names = list(dict.fromkeys(name for line in lines for name in line[key]))
+    return table([title, *names], ([label(line), *(line[key].get(name) for name in names)] for line in lines))
+
+
+def _load(path: Path) -> dict[str, Any] | None:
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def _shape(line: dict) -> str:
+    return f"{line['rows']} x {line['vocab']} {line['dtype']}"
+
+
+def _rows(line: dict) -> int:
+    return line["rows"]
+
+
+def _per_device(root: Path, name: str, part: Callable[[dict, Path], str]) -> str:
+    """`part` of the file `name` of each device, under a line that says what it was taken with."""
+    parts = []
+    for folder in sorted(path for path in (root / "evidence").iterdir() if path.is_dir()):
+        file, found = f"`evidence/{folder.name}/{name}.json`", _load(folder / f"{name}.json")
+        if found is None:
+            parts.append(f"{file} has not been recorded.")
+            continue
+        run = found["run"]
+        taken = f"driver {run['driver']}, torch {run['torch']}, samebits {run['samebits']}"
+        sources = f"sources `{run['source_sha256'][:12]}`"
+        parts.append(f"**{run['device']}**, {file}: {taken}, {sources}.\n\n{part(found, folder)}")
+    return "\n\n".join(parts)
+
+
+def gpu_bits(root: Path) -> str:
+    """How many values of a device differ from the CPU, or between ways of computing them."""
+
+    def part(_: dict, folder: Path) -> str:
+        rows = []
+        for name, operator in COUNTED.items():
+            recorded = _load(folder / f"{name}.json")
+            counts: list[Any] = ["not recorded", "", ""]
+            if recorded:
+                cases = recorded["cases"]
+                size = sum(case["case"].get("rows", case["case"].get("count", 0)) for case in cases)
+                counts = [len(cases), size, sum(differing(case) for case in cases)]
+            rows.append([f"`{operator}`", f"`{name}.json`", *counts])
+        return table(["operator", "file", "cases", "rows of all cases", "values that differ"], rows)
+
+    return _per_device(root, "bits", part)
+
+
+def differing(record: dict) -> int:
+    """All counts of a record: against the CPU, between engines, batches and layouts."""
+    total = 0
+    for key, value in record.items():
+        if "that_differ" in key or key == "engines":
+            counts = value.values() if isinstance(value, dict) else [value]
+            total += sum(count for count in counts if isinstance(count, int))
+    return total
+
+
+def gpu_logp(root: Path) -> str:
+    """logp against its peers on large batches."""
+    return _per_device(
+        root, "timings", lambda found, _: contestants("ms", found["large"], _shape, "milliseconds")
+    )
+
+
+def gpu_few(root: Path) -> str:
+    """logp of few rows, inside CUDA graphs."""
+    return _per_device(
+        root, "timings", lambda found, _: contestants("us", found["few"], _shape, "microseconds_in_a_graph")
+    )
+
+
+def gpu_head(root: Path) -> str:
+    """linear_logp against bare products and PyTorch, its memory, and few tokens inside CUDA graphs."""
+
+    def part(found: dict, _: Path) -> str:
+        large, few = found["large"], found["few"]
+        memory = {"forward": "forward_extra_bytes", "backward": "backward_extra_bytes",
+                  "8 bytes an element of hidden": "backward_extra_bytes_allowed_for_hidden"}  # fmt: skip
+        bytes_of = ([_rows(line), *(line[key] / MEBIBYTE for key in memory.values())] for line in large)
+        return "\n\n".join([
+            contestants("tokens; forward, ms", large, _rows, "forward_milliseconds"),
+            contestants("tokens; both, ms", large, _rows, "forward_and_backward_milliseconds"),
+            table(["tokens; MiB beyond operands and gradients", *memory], bytes_of),
+            contestants("tokens; forward in a CUDA graph, us", few, _rows, "microseconds"),
+        ])  # fmt: skip
+
+    return _per_device(root, "head_timings", part)
+
+
+def gpu_kernels(root: Path) -> str:
+    """The library's own kernels, from C++."""
+
+    def part(found: dict, _: Path) -> str:
+        by_shape: dict[str, dict] = {}
+        for line in found["lines"]:
+            by_shape.setdefault(_shape(line), {"shape": _shape(line), "rates": {}})["rates"][line["what"]] = (
+                line["gb_per_s"]
+            )
+        return contestants("GB/s", list(by_shape.values()), lambda line: line["shape"], "rates")
+
+    return _per_device(root, "bench", part)
+
+
+def cpu_logp(root: Path) -> str:
+    """logp against PyTorch on the CPU of bench/results."""
+    found = json.loads((root / "bench" / "results" / "logp_vs_torch.json").read_text())
+    lines = {(line["kind"], *_cell_of(line)): line for line in found["entries"]}
+    rows = [
+        [
+            *cell, line["seconds"]["samebits"]["median"] * 1e3, line["gigabytes_per_second"],
+            line["read_gigabytes_per_second"], _faster(line), _faster(lines[("forward+backward", *cell)]),
+        ]
+        for (kind, *cell), line in lines.items()
+        if kind == "forward"
+    ]  # fmt: skip
+    ratio = "times as fast as `log_softmax` / `cross_entropy`"
+    head = [
+        "dtype",
+        "threads",
+        "rows",
+        "forward, ms",
+        "GB/s",
+        "plain read, GB/s",
+        f"forward, {ratio}",
+        "both",
+    ]
+    return _machine(found) + table(head, rows)
+
+
+def _cell_of(line: dict) -> tuple:
+    return line["dtype"], line["threads"], line["rows"]
+
+
+def _faster(line: dict) -> str:
+    ratios = line["times_faster_than"]
+    return f"{ratios['log_softmax']:.1f} / {ratios['cross_entropy']:.1f}"
+
+
+def cpu_overhead(root: Path) -> str:
+    """What a call costs on one short row."""
+    found = json.loads((root / "bench" / "results" / "call_overhead.json").read_text())
+    lines = [{"call": name, "us": times} for name, times in found["overhead_us"].items()]
+    return _machine(found) + contestants("one row of 128 logits, us", lines, lambda line: line["call"], "us")
+
+
+def _machine(found: dict) -> str:
+    where = f"{found['machine']['cpu']}, {found['machine']['cores']} cores"
+    return f"{where}, torch {found['machine']['torch']}, samebits {found['samebits']}.\n\n"
+
+
+TABLES: dict[str, Callable[[Path], str]] = {
+    function.__name__.replace("_", "-"): function
+    for function in (gpu_bits, gpu_logp, gpu_few, gpu_head, gpu_kernels, cpu_logp, cpu_overhead)
+}
