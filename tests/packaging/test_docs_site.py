@@ -27,7 +27,7 @@ def test_a_table_is_put_in_its_place_and_an_unknown_one_is_an_error():
 def test_every_table_can_be_made_of_what_is_recorded(name):
     made = tables.TABLES[name](ROOT)
     rows = [line for line in made.splitlines() if line.startswith("|")]
-    assert rows or "has not been recorded" in made
+    assert rows or "been recorded" in made
     assert all(line.endswith("|") for line in rows)
 
 

@@ -3,10 +3,12 @@
 A page says `<!-- table: NAME -->`; NAME is a function below. What has not been recorded is said so.
 """
 
+import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 MARK = re.compile(r"<!-- table: ([\w-]+) -->")
@@ -142,6 +144,25 @@ def gpu_kernels(root: Path) -> str:
     return _per_device(root, "bench", part)
 
 
+def runs(root: Path) -> str:
+    """Every result of `python -m samebits.bench` in the repository, as that command prints it."""
+    parts = []
+    for path in sorted([*root.glob("bench/results/*.json"), *root.glob("evidence/*/*.json")]):
+        found = json.loads(path.read_text())
+        if isinstance(found, dict) and found.get("schema") == "samebits.bench.v1":
+            parts.append(f"### `{path.relative_to(root)}`\n\n{_bench_table().markdown(found)}")
+    return "\n\n".join(parts) or "No result of `python -m samebits.bench` has been recorded."
+
+
+def _bench_table() -> ModuleType:
+    """samebits/bench/table.py, which needs nothing, without the package, which needs to be built."""
+    file = Path(__file__).resolve().parents[2] / "python" / "samebits" / "bench" / "table.py"
+    spec = importlib.util.spec_from_file_location("bench_table", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def cpu_logp(root: Path) -> str:
     """logp against PyTorch on the CPU of bench/results."""
     found = json.loads((root / "bench" / "results" / "logp_vs_torch.json").read_text())
@@ -191,5 +212,5 @@ def _machine(found: dict) -> str:
 
 TABLES: dict[str, Callable[[Path], str]] = {
     function.__name__.replace("_", "-"): function
-    for function in (gpu_bits, gpu_logp, gpu_few, gpu_head, gpu_kernels, cpu_logp, cpu_overhead)
+    for function in (gpu_bits, gpu_logp, gpu_few, gpu_head, gpu_kernels, cpu_logp, cpu_overhead, runs)
 }
