@@ -30,26 +30,25 @@ def _precision(output: Tensor) -> Literal["fp64"] | None:
 class LogpOp:
     """Selected-token log-probs under RL-Kernel's names; needs no instance, and one costs nothing.
 
-    ======================================================  ==================================================
-    name here                                               call
-    ======================================================  ==================================================
-    ``op(...)``, ``apply``, ``apply_fp32``, ``forward``,    ``logp(logits, token_ids)``
-    ``forward_fp32``, ``online_fp32``
-    ``out``, ``online_out``                                 ``logp(logits, token_ids, out=output)``
-    ``indexed_fp32``, ``online_indexed_fp32``               ``logp(logits, token_ids, rows=row_indices)``
-    ``indexed_out``, ``online_indexed_out``                 ``logp(..., rows=row_indices, out=output)``
-    ``apply_fp64``, ``online_fp64``, ``indexed_fp64``,      the same with ``precision="fp64"``
-    ``online_indexed_fp64``
-    ``apply_with_lse``, ``online_with_lse``,                the same with ``return_lse=True``
-    ``indexed_with_lse``, ``online_indexed_with_lse``
-    ======================================================  ==================================================
+    The calls that the names stand for:
 
-    Arguments, the same everywhere:
-        logits: ``[..., vocab]`` float32, bfloat16, float16 or float64.
-        token_ids: ``[...]`` int32 or int64; an id outside the vocabulary gives 0.0 and no gradient.
-        row_indices: int32 or int64 numbers of the rows (of the flattened leading shape), any shape;
-            duplicates and numbers out of range are fine.
-        output: buffer ``[...]``, float32, or float64 for binary64 arithmetic; returned itself.
+    - ``op(...)``, ``apply``, ``apply_fp32``, ``forward``, ``forward_fp32``, ``online_fp32``:
+      ``logp(logits, token_ids)``
+    - ``out``, ``online_out``: ``logp(logits, token_ids, out=output)``
+    - ``indexed_fp32``, ``online_indexed_fp32``: ``logp(logits, token_ids, rows=row_indices)``
+    - ``indexed_out``, ``online_indexed_out``: ``logp(..., rows=row_indices, out=output)``
+    - ``apply_fp64``, ``online_fp64``, ``indexed_fp64``, ``online_indexed_fp64``: the same with
+      ``precision="fp64"``
+    - ``apply_with_lse``, ``online_with_lse``, ``indexed_with_lse``, ``online_indexed_with_lse``: the same
+      with ``return_lse=True``
+
+    Their arguments:
+
+    - logits: ``[..., vocab]`` float32, bfloat16, float16 or float64.
+    - token_ids: ``[...]`` int32 or int64; an id outside the vocabulary gives 0.0 and no gradient.
+    - row_indices: int32 or int64 numbers of the rows (of the flattened leading shape), any shape; duplicates
+      and numbers out of range are fine.
+    - output: buffer ``[...]``, float32, or float64 for binary64 arithmetic; returned itself.
 
     Everything is differentiable as ``samebits.logp`` is, ``out`` and ``indexed_out`` included, and raises
     what ``samebits.logp`` raises. The last two families have no counterpart in RL-Kernel's classes (its

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -50,7 +51,7 @@ class _Matrix(torch.nn.Module, abc.ABC):
     @classmethod
     def from_checkpoint(
         cls,
-        path,
+        path: str | Path,
         *,
         checkpoint: str,
         device: str | torch.device = "cuda",
@@ -85,7 +86,7 @@ class _Matrix(torch.nn.Module, abc.ABC):
     def checkpoint(self, name: str) -> None:
         self._checkpoint = _strict.check_checkpoint(name)
 
-    def plan(self, **options) -> Plan:
+    def plan(self, **options: Any) -> Plan:
         """What a call with these options would run, or every reason why it cannot.
 
         Args:
