@@ -1,5 +1,6 @@
 """What a user gets from `pip install`: the native library is inside, or the build says why it cannot be."""
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -22,6 +23,7 @@ def test_the_wheel_carries_the_native_module_and_the_cpp_package(installed):
     for name in [
         "samebits/__init__.py",
         "samebits/py.typed",
+        "samebits/contracts/tolerance.json",
         "samebits/libsamebits_torch.so",
         "samebits_native/bin/samebits",
         "samebits_native/lib/libsamebits.a",
@@ -47,6 +49,12 @@ def test_every_version_is_the_one_of_cmakelists(installed):
 def test_a_fresh_process_computes_with_the_installed_module(installed):
     out = run(sys.executable, "-c", LOGP, env=installed.env, cwd=installed.site.parent)
     assert str(installed.site) in out
+
+
+def test_the_check_of_operators_runs_from_the_wheel(installed, tmp_path):
+    words = "-m samebits.check op --op linear_logp --dtype bf16 --vocab 300 --hidden 64 --check-grad --json"
+    found = json.loads(run(sys.executable, *words.split(), env=installed.env, cwd=tmp_path))
+    assert found["passed"] is True and len(found["results"][0]["lines"]) == 10
 
 
 def test_import_needs_neither_cuda_nor_triton(installed):  # A32

@@ -18,7 +18,7 @@ DTYPES = ("fp64", "fp32", "bf16", "fp16")
 BITS = "bits"  # a cell of an invariance
 ANY = "*"  # stands for every output of a class
 # What a term is multiplied by, element by element; docs/tolerance.md defines them.
-SIZES = ("spread", "carried", "carried_target", "target", "probability", "scale")
+SIZES = ("spread", "carried", "carried_target", "target", "probability", "scale", "argument")
 # Names in expressions that the check gives values to.
 VARIABLES = {"u": "half the distance of neighbours at 1 in the dtype", "depth": "addends of the sum"}
 

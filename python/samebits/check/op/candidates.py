@@ -8,8 +8,10 @@ from torch import Tensor
 from torch.nn import functional
 
 import samebits
+from samebits import rl
 from samebits.check.callables import load
 from samebits.check.errors import CheckError
+from samebits.check.op.exact_losses import HIGH, LOW
 from samebits.check.op.operators import Operator, results
 
 CHECKPOINT = "random@check"  # what the strict operators are told that their weights are
@@ -61,21 +63,56 @@ _HEADS = {
     "torch-cross-entropy": lambda h, w, targets: _cross_entropy(functional.linear(h, w), targets),
 }
 _LOOKUPS = {"torch": functional.embedding}
+
+
+def _masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    return _masked_sum(values, mask) / mask.sum()
+
+
+def _masked_sum(values: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask, _wide(values), 0.0).sum()
+
+
+def _clipped(logp: Tensor, old: Tensor, advantages: Tensor) -> Tensor:
+    ratio = (logp - old).exp()
+    return -torch.min(ratio * advantages, ratio.clamp(1 - LOW, 1 + HIGH) * advantages)
+
+
+def _divergence(logp: Tensor, reference: Tensor) -> Tensor:
+    return (reference - logp).exp() - (reference - logp) - 1
+
+
 COMPOSITIONS: dict[str, dict[str, Callable]] = {
     "logp": {"torch": _gathered, "torch-cross-entropy": _cross_entropy},
     "linear_logp": _HEADS,
     "matmul": {"torch": torch.mm},
     "linear": {"torch": functional.linear},
     "embedding": _LOOKUPS,
+    "masked_sum": {"torch": _masked_sum},
+    "masked_mean": {"torch": _masked_mean},
+    "ratio": {"torch": lambda logp, old: (logp - old).exp()},
+    "clipped_ratio_loss": {"torch": _clipped},
+    "kl_k3": {"torch": _divergence},
     "nemotron_h_lm_head_logprob": _HEADS,
     "nemotron_h_embedding": _LOOKUPS,
 }
 """PyTorch's own, by operator; with logits, products and gradients in the dtype of the operands."""
 
 
+# Made of torch's operators, on any device: there is nothing to choose, and no plan.
+_PLAIN: dict[str, tuple[Callable, str]] = {
+    "masked_sum": (samebits.masked_sum, "sum.v1"),
+    "masked_mean": (samebits.masked_mean, "sum.v1"),
+    "ratio": (rl.ratio, "exp.v1"),
+    "clipped_ratio_loss": (rl.clipped_ratio_loss, "exp.v1"),
+    "kl_k3": (rl.kl_k3, "exp.v1"),
+}
+
+
 def names(operator: Operator) -> list[str]:
     """Candidates that have a name, whether or not they can run here."""
-    return ["auto", *(b.name for b in samebits.backends()), "cuda-NAME", *COMPOSITIONS[operator.name]]
+    backends = [] if operator.name in _PLAIN else [*(b.name for b in samebits.backends()), "cuda-NAME"]
+    return ["auto", *backends, *COMPOSITIONS[operator.name]]
 
 
 def find(operator: Operator, name: str, operands: dict[str, Tensor], contract: str) -> Candidate:
@@ -97,9 +134,15 @@ def find(operator: Operator, name: str, operands: dict[str, Tensor], contract: s
     if name in COMPOSITIONS[operator.name]:
         function = COMPOSITIONS[operator.name][name]
         return Candidate(name, lambda everything, *operands: function(*operands))
+    if operator.name in _PLAIN and name == "auto":
+        function, contract = _PLAIN[operator.name]
+        return Candidate(
+            name, lambda everything, *operands: function(*operands), True, {"contract": contract}
+        )
     engine = name.removeprefix("cuda-") if name.startswith("cuda-") else ""
     backend = None if name == "auto" else "cuda" if engine else name
-    if backend not in (None, *(b.name for b in samebits.backends())):
+    known = operator.name not in _PLAIN and backend in (None, *(b.name for b in samebits.backends()))
+    if not known:
         raise CheckError(
             f"--candidate {name}: is unknown; may be {', '.join(names(operator))} or module:function"
         )

@@ -1,8 +1,8 @@
 """References in binary64, made of PyTorch's own operations: nothing here comes from the library.
 
 A reference gives its results in parts, so that a gradient ``[131072, 2688]`` needs no binary64 copy of it.
-With each part come the sizes that tolerances are multiplied by (docs/tolerance.md): "spread" is the root of the
-sum of the squares of what is added up.
+With each part come the sizes that tolerances are multiplied by (docs/tolerance.md): "spread" is the root of
+the sum of the squares of what is added up.
 """
 
 from collections.abc import Iterable, Iterator

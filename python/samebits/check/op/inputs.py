@@ -109,6 +109,28 @@ def lookup(shape: Shape, dtype: torch.dtype, device: str, seed: int) -> Inputs:
     return Inputs({"ids": ids, "weight": weight}, draw.normal(shape.rows, shape.hidden))
 
 
+def tokens(shape: Shape, dtype: torch.dtype, device: str, seed: int) -> Inputs:
+    """Values, one for each token, and a mask that leaves out a quarter of them."""
+    draw = _Draw(shape, dtype, device, seed)
+    mask = draw.ids(4, shape.rows) > 0
+    mask[0] = True
+    return Inputs({"values": draw.normal(shape.rows), "mask": mask}, draw.upstream()[0])
+
+
+def policies(*names: str) -> Maker:
+    """Log-probs under two policies, and with a third name advantages. The differences are near multiples of
+    1/64 between -2 and 2, none of which is near a bound of the ratio: there its slope would jump."""
+
+    def make(shape: Shape, dtype: torch.dtype, device: str, seed: int) -> Inputs:
+        draw = _Draw(shape, dtype, device, seed)
+        first = -2 * draw.normal(shape.rows).abs()
+        second = first - (draw.ids(257, shape.rows) - 128).to(dtype) / 64
+        operands = dict(zip(names, (first, second, draw.normal(shape.rows)), strict=False))
+        return Inputs(operands, draw.upstream())
+
+    return make
+
+
 def _likeliest(hidden: Tensor, weight: Tensor) -> Tensor:
     best = torch.full((len(hidden),), -torch.inf, dtype=torch.float32, device=hidden.device)
     chosen = torch.zeros(len(hidden), dtype=torch.int64, device=hidden.device)

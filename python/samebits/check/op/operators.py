@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from samebits.check.op import exact_losses as losses
 from samebits.check.op import inputs as make
 from samebits.check.op.exact import Parts
 from samebits.check.op.exact_logp import Head, Row
@@ -20,7 +22,7 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
-PADDING = {"targets": -100, "ids": -1}  # ids that take no part
+PADDING = {"targets": -100, "ids": -1, "mask": False, "values": torch.nan}  # what takes no part
 LOGPROB = {name: ("logprob", name) for name in ("logp", "lse", "entropy")}
 # Results in binary64 by name: outputs, then gradients of the first output.
 Exact = tuple[dict[str, Callable[[], Parts]], dict[str, Callable[[], Parts]]]
@@ -39,20 +41,17 @@ class Operator:
     gradients: dict[str, tuple[str, str]]
     """The same of the gradient of each operand."""
     by_row: tuple[str, ...]
-    """Operands that have a row for each token, as every output has."""
+    """Operands that have a row for each token."""
     make: Maker
     """Its inputs."""
     exact: Callable[[Inputs], Exact]
     """Its results in binary64."""
+    dtypes: tuple[str, ...] = tuple(DTYPES)
+    """Names of the dtypes it takes."""
+    rowwise: bool = True
+    """Whether outputs have a row for each token; else they are sums over all of them, in any order."""
     model: type | None = None
-    """Class of a strict operator, which fixes the dtype and the sizes."""
-
-    @property
-    def dtypes(self) -> tuple[str, ...]:
-        """Names of the dtypes it takes."""
-        if self.model is None:
-            return tuple(DTYPES)
-        return tuple(name for name, dtype in DTYPES.items() if dtype == self.model.geometry.dtype)
+    """Class of a strict operator, which fixes the sizes."""
 
     @property
     def padded(self) -> bool:
@@ -97,10 +96,35 @@ def _embedding(inputs: Inputs) -> Exact:
     return {"rows": lambda: rows_of(ids, weight)}, gradients
 
 
+def _masked(mean: bool, inputs: Inputs) -> Exact:
+    values, mask = inputs.operands.values()
+    gradients = {"values": lambda: losses.of_values(mask, inputs.upstream, mean)}
+    return {"mean" if mean else "sum": lambda: losses.masked(values, mask, mean)}, gradients
+
+
+def _ratio(inputs: Inputs) -> Exact:
+    exact = losses.Ratio(*inputs.operands.values(), None, inputs.upstream)
+    return {"ratio": exact.value}, {"logp": exact.of_logp, "old_logp": lambda: exact.of_logp(-1)}
+
+
+def _clipped(inputs: Inputs) -> Exact:
+    exact = losses.Ratio(*inputs.operands.values(), inputs.upstream)
+    slopes = {"logp": exact.of_logp, "old_logp": lambda: exact.of_logp(-1)}
+    return {"loss": exact.value}, slopes | {"advantages": exact.of_advantages}
+
+
+def _divergence(inputs: Inputs) -> Exact:
+    exact = losses.Divergence(*inputs.operands.values(), inputs.upstream)
+    return {"kl": exact.value}, {"logp": exact.of_logp, "reference_logp": lambda: exact.of_logp(-1)}
+
+
 _HEAD = {"hidden": ("logprob", "hidden"), "weight": ("logprob", "weight")}
 _LINEAR = {"x": ("gemm", "operand"), "weight": ("gemm", "operand"), "bias": ("gemm", "bias")}
 _MATMUL = {"a": ("gemm", "operand"), "b": ("gemm", "operand")}
 _ROWS, _SUM = {"rows": ("elementwise", "copy")}, {"weight": ("reduction", "sum")}
+_EXP, _K3 = ("elementwise", "exp"), ("elementwise", "k3")
+_OLD, _MASKED = ("logp", "old_logp"), {"values": ("reduction", "values")}
+_WIDE, _BF16 = ("fp64", "fp32"), ("bf16",)
 _HEAD_CALL, _LOOKUP_CALL = "f(hidden, weight, targets)", "f(ids, weight)"
 
 OPERATORS = {
@@ -114,10 +138,22 @@ OPERATORS = {
         Operator("linear", "f(x, weight, bias)", {"product": ("gemm", "product")}, _LINEAR, ("x",),
                  make.linear, _linear),
         Operator("embedding", _LOOKUP_CALL, _ROWS, _SUM, ("ids",), make.lookup, _embedding),
+        Operator("masked_sum", "f(values, mask)", {"sum": ("reduction", "rounded_sum")}, _MASKED,
+                 ("values", "mask"), make.tokens, partial(_masked, False), rowwise=False),
+        Operator("masked_mean", "f(values, mask)", {"mean": ("reduction", "rounded_mean")}, _MASKED,
+                 ("values", "mask"), make.tokens, partial(_masked, True), rowwise=False),
+        Operator("ratio", "f(logp, old_logp)", {"ratio": _EXP}, dict.fromkeys(_OLD, _EXP), _OLD,
+                 make.policies(*_OLD), _ratio, _WIDE),
+        Operator("clipped_ratio_loss", "f(logp, old_logp, advantages)", {"loss": _EXP},
+                 dict.fromkeys((*_OLD, "advantages"), _EXP), (*_OLD, "advantages"),
+                 make.policies(*_OLD, "advantages"), _clipped, _WIDE),
+        Operator("kl_k3", "f(logp, reference_logp)", {"kl": _K3},
+                 dict.fromkeys(("logp", "reference_logp"), _K3), ("logp", "reference_logp"),
+                 make.policies("logp", "reference_logp"), _divergence, _WIDE),
         Operator("nemotron_h_lm_head_logprob", _HEAD_CALL, LOGPROB, _HEAD, ("hidden", "targets"), make.head,
-                 _head, LMHeadLogprob),
+                 _head, _BF16, model=LMHeadLogprob),
         Operator("nemotron_h_embedding", _LOOKUP_CALL, _ROWS, _SUM, ("ids",), make.lookup, _embedding,
-                 Embedding),
+                 _BF16, model=Embedding),
     )
 }  # fmt: skip
 

@@ -94,7 +94,8 @@ def _formula(cell: dict) -> str:
 
 
 _CAPTION = (
-    "Error: the largest, against binary64. Share: the largest error over tolerance of any element; tolerance: "
-    "that element's. Floor: the largest error that rounding the exact values makes. Bits: elements that differ "
-    "in any trial (repeat, split, permutation, ..). docs/tolerance.md derives the tolerances."
+    "Error: the largest, against binary64. Share: the largest error over tolerance of any element; "
+    "tolerance: that element's. Floor: the largest error that rounding the exact values makes. Bits: "
+    "elements that differ in any trial (repeat, split, permutation, ..). docs/tolerance.md derives the "
+    "tolerances."
 )

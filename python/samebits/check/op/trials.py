@@ -23,7 +23,7 @@ class Trial(NamedTuple):
     batches: tuple[Tensor, ...]
     """Numbers of rows; NO_ROW for rows that take no part."""
     whole: bool
-    """All rows, in their order, in one batch: sums over rows must have the same bits too."""
+    """All rows in one batch, in an order that sums over rows allow: those must have the same bits too."""
     leading: tuple[int, ...] = ()
     """Leading shape of the operands, if not flat."""
 
@@ -36,15 +36,13 @@ def trials(shape: Shape, operator: Operator, candidate: Candidate, device: str, 
     """Those that the candidate can take part in."""
     rows = torch.arange(shape.rows, device=device)
     generator = torch.Generator(device).manual_seed(seed)
+    permuted = torch.randperm(shape.rows, generator=generator, device=device)
     at = max(1, shape.rows // 3)
     split = tuple(part for part in (rows[:at], rows[at:]) if len(part))
     alone = tuple(rows[row : row + 1] for row in sorted({0, at, shape.rows - 1}) if row < shape.rows)
-    found = [
-        Trial("repeat", (rows,), True),
-        Trial("permutation", (torch.randperm(shape.rows, generator=generator, device=device),), False),
-        Trial("split", split, False),
-        Trial("one row alone", alone, False),
-    ]
+    found = [Trial("repeat", (rows,), True), Trial("permutation", (permuted,), not operator.rowwise)]
+    if operator.rowwise:
+        found += [Trial("split", split, False), Trial("one row alone", alone, False)]
     if candidate.own:
         found.append(Trial("leading shape", (rows,), True, (shape.batch, shape.seq)))
         if operator.padded:
@@ -94,7 +92,7 @@ def cut(operator: Operator, inputs: Inputs, trial: Trial) -> Iterator[tuple[Tens
                 operands[name] = operands[name].masked_fill(nothing, PADDING[name])
             if trial.leading:
                 operands[name] = operands[name].unflatten(0, trial.leading)
-        yield rows, Inputs(operands, inputs.upstream[at])
+        yield rows, Inputs(operands, inputs.upstream[at] if operator.rowwise else inputs.upstream)
 
 
 class Difference(NamedTuple):
@@ -118,7 +116,7 @@ def differences(
     kept = (rows != NO_ROW).nonzero().flatten()
     for name, part in found.items():
         whole = base[name]
-        by_row = name in operator.outputs or name in operator.by_row
+        by_row = name in operator.by_row or (operator.rowwise and name in operator.outputs)
         shape = (len(rows), *whole.shape[1:]) if by_row else whole.shape
         if part.dtype != whole.dtype or part.numel() != torch.Size(shape).numel():
             raise CheckError(
