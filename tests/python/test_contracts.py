@@ -69,7 +69,9 @@ def test_the_profile_of_the_field_has_its_values():
 def test_a_cell_that_is_not_there_is_named():
     with pytest.raises(ContractError, match=r"derived: has no cell forward_accuracy\.gemm\.quotient\.bf16"):
         CONTRACT.profile("derived").cell("forward_accuracy", "gemm", "quotient", "bf16")
-    with pytest.raises(ContractError, match=r"profile loose: is not in tolerance\.json; may be derived, field"):
+    with pytest.raises(
+        ContractError, match=r"profile loose: is not in tolerance\.json; may be derived, field"
+    ):
         CONTRACT.profile("loose")
 
 
