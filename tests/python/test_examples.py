@@ -15,7 +15,7 @@ from cli_command import command_path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-OWN_TESTS = {"nemotron_head.py"}
+OWN_TESTS = {"nemotron_head.py", *(path.name for path in EXAMPLES.rglob("grpo*.py"))}
 ARGUMENTS = {
     "profile_head.py": ["--device", "cpu", "--tokens", "8", "--vocab", "300", "--hidden", "64"],
     "smoke.py": ["cpu"],
