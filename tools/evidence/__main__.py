@@ -69,9 +69,7 @@ def main() -> int:
     if "products" in options.only:
         records = [products.record(case, options.device) for case in products.cases(options.quick)]
         problems += [problem for record in records for problem in products.problems(record)]
-        recorded = products.kernel_record(options.device)
-        problems += recorded["problems"]
-        write("products", {"cases": records, **recorded})
+        write("products", {"cases": records})
     if "heads" in options.only:
         records = [heads.record(case, options.device) for case in heads.cases(options.quick)]
         problems += [problem for record in records for problem in heads.problems(record)]

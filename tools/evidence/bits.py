@@ -5,17 +5,13 @@ from typing import Any
 
 import torch
 
+from samebits.check.bits import words
+
 from . import inputs, operators
 from .inputs import Case
 
-_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 SAMPLES = 8  # rows recorded for each case
 _ELEMENTS = 1 << 25  # of logits held at a time
-
-
-def words(tensor: torch.Tensor) -> torch.Tensor:
-    """The raw bits of a tensor, as integers of its width."""
-    return tensor.contiguous().view(_WORDS[tensor.element_size()])
 
 
 def _one_nan(name: str, value: torch.Tensor) -> torch.Tensor:

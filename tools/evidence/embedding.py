@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import torch
 
 import samebits as sb
+from samebits.check.probe.profiled import observed_kernels, ours
 
-from . import bits, inputs, kernels
+from . import bits, inputs
 
 OPS = torch.ops.samebits
 SAMPLES = 6  # rows of the gradient recorded for each case
@@ -121,13 +122,12 @@ def record(device: str, quick: bool = False) -> dict[str, Any]:
             problems.append(
                 f"{case.name}: the gradient is {record['worst_error_over_bound']} times too far off"
             )
-    names = kernels.observed(lambda: _both(case, device))
-    ours = sorted(kernels.ours(names))
+    kernels = ours(observed_kernels(lambda: _both(case, device), device))
     for operator in _PROMISED:
-        if not any(name.startswith(operator) for name in ours):
+        if not any(name.startswith(operator) for name in kernels):
             problems.append(f"embedding: {operator} did not run")
     plan = sb.plan("embedding", device=device).provenance
-    return {"plan": plan, "kernels": ours, "cases": records, "problems": problems}
+    return {"plan": plan, "kernels": kernels, "cases": records, "problems": problems}
 
 
 def _both(case: Case, device: str) -> None:

@@ -13,8 +13,9 @@ import numpy
 import torch
 
 import samebits as sb
+from samebits.check.probe.profiled import observed_kernels, others, ours
 
-from . import inputs, kernels
+from . import inputs
 from .bits import differing_rows, words
 
 OPS = torch.ops.samebits
@@ -236,10 +237,9 @@ def kernel_record(device: str) -> dict[str, Any]:
     def step():
         torch.autograd.grad(sb.linear_logp(*leaves, case.targets(every)).sum(), leaves)
 
-    names = kernels.observed(step)
-    others = [name[:120] for name in names if not kernels.ours([name])]
+    names = observed_kernels(step, device)
     plan = sb.plan("linear_logp", *leaves, case.targets(every)).provenance
-    return {"plan": plan, "kernels": kernels.ours(names), "other_kernels": others}
+    return {"plan": plan, "kernels": ours(names), "other_kernels": others(names)}
 
 
 def differing_samples(record: dict[str, Any]) -> list[str]:

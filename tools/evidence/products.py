@@ -5,7 +5,6 @@ can be made on its own.
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 
 import samebits as sb
 
-from . import kernels
 from .bits import words
 from .inputs import hashed, normal, shift_right
 
@@ -154,62 +152,3 @@ def problems(record: dict[str, Any]) -> list[str]:
     counts |= {f"through {name}": n for name, n in record["engines"].items() if isinstance(n, int)}
     counts["from the CPU"] = record["elements_that_differ_from_the_cpu"]
     return [f"{record['case']['name']}: {n} elements differ {where}" for where, n in counts.items() if n]
-
-
-# Path -> (what the plan is asked, the call).
-Paths = dict[str, tuple[dict[str, Any], Callable[[], Any]]]
-
-
-def _paths(device: str) -> Paths:
-    a, b = (torch.randn(256, 512, device=device) for _ in range(2))
-    half_a, half_b, bias = a.bfloat16(), b.bfloat16(), torch.randn(256, device=device).bfloat16()
-    ragged = torch.randn(256, 511, device=device).bfloat16()
-    stacked_a, stacked_b = half_a.view(4, 64, 512), half_b.view(4, 64, 512).transpose(1, 2)
-    tc16, compiled = {"dtype": torch.bfloat16}, torch.compile(sb.linear, fullgraph=True)
-
-    def step(linear):
-        def run():
-            leaves = [t.detach().requires_grad_() for t in (half_a, half_b, bias)]
-            linear(*leaves).float().sum().backward()
-
-        return run
-
-    def graph():
-        captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured):
-            sb.linear(half_a, half_b)
-        captured.replay()
-
-    return {
-        "matmul, float32": ({"dtype": torch.float32}, lambda: sb.matmul(a, b.t())),
-        "matmul, float64": ({"dtype": torch.float64}, lambda: sb.matmul(a.double(), b.t().double())),
-        "matmul, bfloat16": (tc16, lambda: sb.matmul(half_a, half_b.t())),
-        "matmul, bfloat16, rows of 511": (tc16, lambda: sb.matmul(ragged, ragged.t())),
-        "matmul, bfloat16 under fma": (
-            tc16 | {"contract": "fma"}, lambda: sb.matmul(half_a, half_b.t(), contract="fma"),
-        ),
-        "matmul by cuBLASLt": (
-            tc16 | {"backend": "cublaslt"}, lambda: sb.matmul(half_a, half_b.t(), backend="cublaslt"),
-        ),
-        "linear with bias, forward and backward": (tc16, step(sb.linear)),
-        "torch.compile": (tc16, step(compiled)),
-        "CUDA graph": (tc16, graph),
-        "torch.func.vmap": (tc16, lambda: torch.func.vmap(sb.matmul)(stacked_a, stacked_b)),
-    }  # fmt: skip
-
-
-def kernel_record(device: str) -> dict[str, Any]:
-    """The kernels that torch's profiler sees on each path; no `problems` when the plans told the truth."""
-    paths, problems = {}, []
-    for name, (question, call) in _paths(device).items():
-        plan = sb.plan("matmul", device=device, **question)
-        promised = {kernel.rsplit("-", 1)[1] for kernel in plan.kernels}
-        names = kernels.observed(call)
-        found = kernels.ours(names)
-        others = [kernel[:120] for kernel in names if not kernels.ours([kernel])]
-        paths[name] = {"plan": list(plan.kernels), "samebits_kernels": found, "other_kernels": others}
-        if unplanned := set(found) - promised:
-            problems.append(f"{name}: ran {', '.join(sorted(unplanned))}, which the plan does not name")
-        if not found and promised != {"cublaslt"}:
-            problems.append(f"{name}: none of {', '.join(sorted(promised))} ran")
-    return {"paths": paths, "problems": problems}

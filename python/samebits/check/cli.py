@@ -13,11 +13,11 @@ import time
 import torch
 
 import samebits
-from samebits.check import autodiff, invariance, op
+from samebits.check import autodiff, invariance, op, probe
 from samebits.check.errors import CheckError
 from samebits.demo.errors import DemoError, need
 
-CHECKS = {"autodiff": autodiff, "invariance": invariance, "op": op}
+CHECKS = {"autodiff": autodiff, "invariance": invariance, "op": op, "probe": probe}
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
