@@ -180,6 +180,25 @@ TEST_P(CudaProductEngine, a_whole_product_of_usual_size_equals_the_cpu) {
     }
 }
 
+// The stride of an axis of one element means nothing, and may not even be even.
+TEST_P(CudaProductEngine, a_single_row_or_column_has_any_stride) {
+  for (const std::int64_t depth : {8, 77, 200}) {
+    Rng rng(static_cast<std::uint64_t>(depth));
+    const Matrix a(normal_elements(rng, dtype(), depth), 1, depth);
+    const Matrix b(normal_elements(rng, dtype(), depth), 1, depth);
+    const Values expected = product_on_cpu(a.view(), b.transposed(), DType::kFloat32, call().contract);
+    for (const std::int64_t stride : {-3, 0, 1, 17, 4096}) {
+      ConstTensorView left = a.view(), right = b.transposed();
+      left.strides[0] = right.strides[1] = stride;
+      Values actual;
+      if (runs(left, right, DType::kFloat32, call(), {}, actual))
+        EXPECT_TRUE(same_bits(expected, actual)) << "K = " << depth << ", stride " << stride;
+      else
+        EXPECT_TRUE(selective());
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(engines, CudaProductEngine, ::testing::Values("sm90", "mma", "cublaslt", "simt"),
                          [](const auto& info) { return std::string(info.param); });
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
 
 #include "cuda/runtime.h"
 
@@ -22,6 +25,10 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
             const core::DeviceCall& call, Arguments&&... arguments) {
   if (shape.ctas == 0) return;
+  if (shape.ctas > std::numeric_limits<std::int32_t>::max())
+    throw Error(
+        ErrorCode::kUnsupported, name,
+        "would take " + std::to_string(shape.ctas) + " thread blocks; a launch may have at most 2147483647");
   // 48 KiB, static memory included, need not be asked for.
   if (shape.shared_bytes > 40 << 10)
     check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),

@@ -33,13 +33,15 @@ Kernel kernel_of(bool dense_a, bool dense_b, bool long_sums) {
 
 }  // namespace
 
-void product_mma(const Product& product, const core::DeviceCall& call) {
+void product_mma(const Product& asked, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
-  // The stride of an axis of one element is never used.
-  const std::int64_t a_row = product.rows == 1 ? 0 : product.a.row_stride;
-  const std::int64_t b_column = product.columns == 1 ? 0 : product.b.column_stride;
-  const Lie a = lie_of(product.a.data, a_row, product.a.column_stride);
-  const Lie b = lie_of(product.b.data, b_column, product.b.row_stride);
+  // The stride of an axis of one element may be anything, and the kernel makes addresses with it that it does not read: with
+  // 0 they are aligned like the first.
+  Product product = asked;
+  if (product.rows == 1) product.a.row_stride = 0;
+  if (product.columns == 1) product.b.column_stride = 0;
+  const Lie a = lie_of(product.a.data, product.a.row_stride, product.a.column_stride);
+  const Lie b = lie_of(product.b.data, product.b.column_stride, product.b.row_stride);
   const std::int64_t pair_bytes = 2 * dtype_size(product.out_dtype);
   const bool pairs =
       reinterpret_cast<std::uintptr_t>(product.out) % static_cast<std::uintptr_t>(pair_bytes) == 0 &&

@@ -28,14 +28,17 @@ struct ProductTiles {
     return static_cast<std::size_t>(std::min(rows * whole_blocks(columns) * size, kBytes));
   }
 
-  // `body(tile)` for tiles that cover `rows` by `columns`; all but the last ones have whole blocks of columns.
+  // `body(tile)` for tiles that cover `rows` by `columns`; all but the last ones have whole blocks of rows and columns, so
+  // that what is read of the operands of a tile is as aligned as the operands are.
   template <class Body>
   void cover(std::int64_t rows, std::int64_t columns, Body&& body) const {
     constexpr std::int64_t kElements = kBytes / static_cast<std::int64_t>(sizeof(Real));
     if (rows == 0 || columns == 0) return;
     std::int64_t width = std::min(whole_blocks(columns), kColumns);
-    const std::int64_t height = std::min(kElements / width, rows);
-    if (height == rows)
+    std::int64_t height = std::min(kElements / width, rows);
+    if (height < rows)
+      height = height / order::kBlock * order::kBlock;
+    else
       width = std::min(whole_blocks(columns), kElements / rows / order::kBlock * order::kBlock);
     in_ranges(columns, width, [&](std::int64_t column, std::int64_t wide) {
       in_ranges(rows, height, [&](std::int64_t row, std::int64_t high) {
