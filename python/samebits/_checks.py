@@ -12,6 +12,7 @@ from ._errors import NotDifferentiableError
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 INTEGER = (torch.int32, torch.int64)
 MAX_DIMENSIONS = 8
+IDS = ("ids", "targets")  # operands that hold ids
 
 
 def name(dtype: torch.dtype) -> str:
@@ -51,13 +52,27 @@ def device(argument: str, value: torch.Tensor, like: torch.Tensor, like_name: st
         )
 
 
+def operands(names: tuple[str, ...], *values) -> None:
+    """Tensors on one device: ids of an integer dtype, all others of one floating dtype."""
+    named = list(zip(names, values, strict=True))
+    for argument, value in named:
+        tensor(argument, value)
+    if not named:
+        return
+    first_name, first = next((pair for pair in named if pair[0] not in IDS), named[0])
+    for argument, value in named:
+        device(argument, value, first, first_name)
+        dtype(argument, value, INTEGER if argument in IDS else FLOATING)
+        if argument not in IDS and value.dtype != first.dtype:
+            raise TypeError(
+                f"{argument}: is {name(value.dtype)} but {first_name} is {name(first.dtype)}; "
+                "operands of one call must share one dtype"
+            )
+
+
 def logp(logits, targets, row_temperature=None, rows=None) -> None:
     """Types, dtypes, devices and shapes of a logp call."""
-    tensor("logits", logits)
-    tensor("targets", targets)
-    device("targets", targets, logits, "logits")
-    dtype("logits", logits, FLOATING)
-    dtype("targets", targets, INTEGER)
+    operands(("logits", "targets"), logits, targets)
     if logits.dim() == 0:
         raise ValueError("logits: has 0 dimensions; must have at least 1, the vocabulary")
     leading(targets, logits, "logits")
@@ -89,21 +104,6 @@ def row_lists(row_temperature, rows, like: torch.Tensor, like_name: str) -> None
             raise ValueError(f"rows: has shape {list(rows.shape)}; must be 1-D, a list of row numbers")
 
 
-def products(names: tuple[str, ...], *values) -> None:
-    """Operands of a product: tensors of one floating dtype on one device."""
-    for argument, value in zip(names, values, strict=True):
-        tensor(argument, value)
-    first = values[0]
-    for argument, value in zip(names, values, strict=True):
-        device(argument, value, first, names[0])
-        dtype(argument, value, FLOATING)
-        if value.dtype != first.dtype:
-            raise TypeError(
-                f"{argument}: is {name(value.dtype)} but {names[0]} is {name(first.dtype)}; "
-                "operands of one call must share one dtype"
-            )
-
-
 def accumulator(argument: str, buffer, weight: torch.Tensor) -> None:
     """A buffer to which backward adds the gradient of `weight`, which is an operand of a floating dtype."""
     tensor(argument, buffer)
@@ -112,14 +112,24 @@ def accumulator(argument: str, buffer, weight: torch.Tensor) -> None:
             f"{argument}: a buffer that backward writes is not traced by torch.compile or transforms; may be "
             "None"
         )
-    wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
-    device(argument, buffer, weight, "weight")
+    accumulator_memory(argument, buffer, weight.shape, weight)
+    if _share_memory(buffer, weight):
+        raise ValueError(f"{argument}: shares memory with weight; must be memory of its own")
+    if torch.is_grad_enabled() and not weight.requires_grad:
+        raise ValueError(f"{argument}: weight does not require grad, so nothing would be added; may be None")
+
+
+def accumulator_memory(argument: str, buffer: torch.Tensor, shape, like: torch.Tensor) -> None:
+    """The same of its kind and memory alone, for a weight of `shape` with the dtype and device of `like`.
+
+    Asked at the call, and again before backward writes: a tensor's ``.data`` may be another by then.
+    """
+    wide = torch.float64 if like.dtype == torch.float64 else torch.float32
+    device(argument, buffer, like, "weight")
     if buffer.dtype != wide:
         raise TypeError(f"{argument}: is {name(buffer.dtype)}; must be {name(wide)}")
-    if buffer.shape != weight.shape:
-        raise ValueError(
-            f"{argument}: has shape {list(buffer.shape)}; must be {list(weight.shape)}, that of weight"
-        )
+    if buffer.shape != shape:
+        raise ValueError(f"{argument}: has shape {list(buffer.shape)}; must be {list(shape)}, that of weight")
     if buffer.requires_grad:
         raise ValueError(
             f"{argument}: requires grad; must be a buffer without history, such as weight.main_grad"
@@ -131,10 +141,6 @@ def accumulator(argument: str, buffer, weight: torch.Tensor) -> None:
             f"{argument}: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements "
             "may coincide; must hold every element apart"
         )
-    if _share_memory(buffer, weight):
-        raise ValueError(f"{argument}: shares memory with weight; must be memory of its own")
-    if torch.is_grad_enabled() and not weight.requires_grad:
-        raise ValueError(f"{argument}: weight does not require grad, so nothing would be added; may be None")
 
 
 def _elements_coincide(value: torch.Tensor) -> bool:

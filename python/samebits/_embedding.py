@@ -6,9 +6,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from . import _checks, _lookup, _torch_private
+from . import _checks, _lookup, _options, _torch_private
 from ._errors import raise_clearly
-from ._logp import check_options
 
 
 def embedding(
@@ -51,29 +50,20 @@ def embedding(
         NotDifferentiableError: a derivative of a gradient that went into ``grad_accumulator``.
     """
     _torch_private.refuse_compiled_transform()
-    check_options(None, on_invalid, None, backend)
-    if padding_idx is not None and (isinstance(padding_idx, bool) or not isinstance(padding_idx, int)):
-        raise TypeError(f"padding_idx: is a {type(padding_idx).__name__}; must be an int or None")
+    _options.check_semantics(None, on_invalid, None)
+    name = _options.backend_name(backend)
     _check_embedding(ids, weight)
-    vocab = weight.shape[0]
-    if padding_idx is not None:
-        if not -vocab <= padding_idx < vocab:
-            raise ValueError(f"padding_idx: is {padding_idx}; may be {-vocab} to {vocab - 1}")
-        padding_idx %= vocab
+    padding_row = _options.padding_row(padding_idx, weight.shape[0])
     if grad_accumulator is not None:
         _checks.accumulator("grad_accumulator", grad_accumulator, weight)
     try:
-        return _lookup.lookup(ids, weight, grad_accumulator, padding_idx, on_invalid, backend or "auto")
+        return _lookup.lookup(ids, weight, grad_accumulator, padding_row, on_invalid, name)
     except Exception as error:
         raise_clearly(error, _check_embedding, ids, weight)
 
 
 def _check_embedding(ids, weight) -> None:
-    _checks.tensor("ids", ids)
-    _checks.tensor("weight", weight)
-    _checks.device("ids", ids, weight, "weight")
-    _checks.dtype("ids", ids, _checks.INTEGER)
-    _checks.dtype("weight", weight, _checks.FLOATING)
+    _checks.operands(("ids", "weight"), ids, weight)
     if weight.dim() != 2 or weight.numel() == 0:
         raise ValueError(
             f"weight: has shape {list(weight.shape)}; must be [V, H] with at least one row and one column"

@@ -24,7 +24,7 @@ def translate(error: Exception) -> Exception | None:
     return _KINDS[kind](message.split("\n", 1)[0])
 
 
-def raise_clearly(error: Exception, check, *arguments) -> NoReturn:
+def raise_clearly(error: Exception, check=lambda: None, *arguments) -> NoReturn:
     """Raise the Python form of a native error, or what `check(*arguments)` finds, or `error` itself."""
     translated = translate(error)
     if translated is None or str(translated).startswith(("dtype: ", "shape: ")):

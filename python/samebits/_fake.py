@@ -66,7 +66,7 @@ def _(values, backend="auto"):
 
 @register("samebits::matmul")
 def _(a, b, out_dtype=None, contract="auto", backend="auto", bias=None):
-    _checks.products(("a", "b"), a, b)
+    _checks.operands(("a", "b"), a, b)
     return a.new_empty((a.shape[0], b.shape[1]), dtype=out_dtype or a.dtype)
 
 
@@ -91,7 +91,7 @@ def _(ids, grad, grad_accumulator, padding_idx=None, backend="auto"):
 def _(hidden, weight, targets, bias, lse, entropy, stats, contract, saved_rows, row_temperature=None,
       rows=None, temperature=1.0, ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False,
       backend="auto"):  # fmt: skip
-    _checks.products(("hidden", "weight"), hidden, weight)
+    _checks.operands(("hidden", "weight"), hidden, weight)
     _checks.leading(targets, hidden, "hidden")
     dtype = _result_dtype(hidden, binary64)
     words = (2,) if dtype == torch.float64 else ()

@@ -6,10 +6,10 @@ graph, and only the derivative of the gradient is composed (`_composed_head`).
 
 import torch
 
-from . import _torch_private
+from . import _checks, _torch_private
 from ._autograd import directional
 from ._composed_head import Composed, HeadCall
-from ._errors import NotDifferentiableError
+from ._errors import NotDifferentiableError, raise_clearly
 from ._fold import flat_rows, fold, shaped
 
 _forward = torch.ops.samebits.linear_logp_forward.default
@@ -64,7 +64,9 @@ class LinearLogp(torch.autograd.Function):
         hidden, weight, bias, targets, row_temperature, rows, *statistics, saved = ctx.saved_tensors
         rest = (saved, row_temperature, rows, ctx.contract)
         if ctx.accumulator is not None and wanted[1]:
-            return _accumulate(ctx, hidden, weight, bias, targets, statistics, upstream, rest)
+            if _torch_private.recording() or _torch_private.backward_asks_for(ctx, 1):
+                return _accumulate(ctx, hidden, weight, bias, targets, statistics, upstream, rest)
+            wanted = (wanted[0], False, wanted[2])
         gradient = LinearLogpGradient.apply if _torch_private.recording() else LinearLogpGradient.forward
         grads = gradient(hidden, weight, bias, targets, *statistics, *upstream, *rest, wanted, ctx.options)
         return (*(g if w else None for g, w in zip(grads, wanted, strict=True)), *nothing[3:])
@@ -76,14 +78,18 @@ def _accumulate(ctx, hidden, weight, bias, targets, statistics, upstream, rest):
             "grad_weight_accumulator: a gradient added to a buffer has no derivative of its own; call "
             "backward without create_graph, or leave the accumulator out"
         )
+    _checks.accumulator_memory("grad_weight_accumulator", ctx.accumulator, weight.shape, weight)
     to_hidden, _, to_bias = ctx.needs_input_grad[:3]
     saved, row_temperature, rows, contract = rest
     leading = targets.dim()
     flat_hidden, flat_targets, flat_temperature = _flat(hidden, targets, row_temperature)
-    grad_hidden, grad_bias = _backward_into(
-        flat_hidden, weight, flat_targets, bias, *statistics, *(flat_rows(u, leading) for u in upstream),
-        ctx.accumulator, to_hidden, to_bias, contract, saved, flat_temperature, rows, *ctx.options,
-    )  # fmt: skip
+    try:
+        grad_hidden, grad_bias = _backward_into(
+            flat_hidden, weight, flat_targets, bias, *statistics, *(flat_rows(u, leading) for u in upstream),
+            ctx.accumulator, to_hidden, to_bias, contract, saved, flat_temperature, rows, *ctx.options,
+        )  # fmt: skip
+    except RuntimeError as error:
+        raise_clearly(error)
     torch.autograd.graph.increment_version(ctx.accumulator)
     grads = (shaped(grad_hidden, hidden.shape) if to_hidden else None, None, grad_bias if to_bias else None)
     return (*grads, *(None,) * 9)

@@ -7,19 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from . import _checks, _torch_private
+from . import _checks, _options, _torch_private
 from ._errors import raise_clearly
 from ._product import product
 
 
-def check_contract(contract) -> None:
-    """A name that some contract has."""
-    if contract not in ("auto", "fma", "tc16"):
-        raise ValueError(f"contract: is {contract!r}; may be 'auto', 'fma' or 'tc16'")
-
-
 def _check_matmul(a, b) -> None:
-    _checks.products(("a", "b"), a, b)
+    _checks.operands(("a", "b"), a, b)
     if a.dim() < 2:
         raise ValueError(f"a: has shape {list(a.shape)}; must have at least 2 dimensions, [..., M, K]")
     if b.dim() != 2:
@@ -61,7 +55,7 @@ def matmul(
         ValueError, TypeError: an argument that is not allowed, named in the message.
         RuntimeError: no backend can run the contract.
     """
-    check_contract(contract)
+    _options.check_contract(contract)
     _check_matmul(a, b)
     return _product(a, b, None, contract, out_dtype, backend)
 
@@ -69,13 +63,11 @@ def matmul(
 def _product(a, b, bias, contract, out_dtype, backend) -> Tensor:
     """``a @ b`` plus a bias, operands checked."""
     _torch_private.refuse_compiled_transform()
-    half = a.dtype in (torch.bfloat16, torch.float16)
-    if out_dtype not in (None, a.dtype) and not (half and out_dtype == torch.float32):
-        wide = " or float32" if half else ""
-        raise TypeError(f"out_dtype: is {_checks.name(out_dtype)}; may be {_checks.name(a.dtype)}{wide}")
+    _options.check_out_dtype(out_dtype, a.dtype)
+    name = _options.backend_name(backend)
     try:
         flat = a if a.dim() == 2 else a.reshape(a.shape[:-1].numel(), a.shape[-1])
-        result = product(flat, b, bias, out_dtype, contract, backend or "auto")
+        result = product(flat, b, bias, out_dtype, contract, name)
     except Exception as error:
         raise_clearly(error, _check_matmul, a, b)
     return result if a.dim() == 2 else result.view(*a.shape[:-1], b.shape[1])
@@ -112,8 +104,8 @@ def linear(
     """
     operands = (x, weight) if bias is None else (x, weight, bias)
     names = ("x", "weight", "bias")[: len(operands)]
-    check_contract(contract)
-    _checks.products(names, *operands)
+    _options.check_contract(contract)
+    _checks.operands(names, *operands)
     if x.dim() == 0 or weight.dim() != 2 or x.shape[-1] != weight.shape[-1]:
         raise ValueError(
             f"weight: has shape {list(weight.shape)}; must be [N, K] where x is [..., K], "

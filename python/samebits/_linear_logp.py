@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Literal, TypedDict, overload
 import torch
 from torch import Tensor
 
-from . import _checks, _head, _memory, _torch_private
+from . import _checks, _head, _memory, _options, _torch_private
 from ._curvature import Call, with_selection
 from ._errors import raise_clearly
-from ._linear import check_contract
 from ._logp import (
     LogpEntropy,
     LogpLse,
     LogpLseEntropy,
     LogpResult,
     check_logp_out,
-    check_options,
-    is_binary64,
     pack,
-    split_temperature,
     write_out,
 )
 
@@ -154,8 +150,9 @@ def linear_logp(
             logit. Cannot change a bit. For bfloat16 under ``tc16`` without ``return_entropy``, where the
             forward kernel can write them, as none of this version does yet: they are recomputed everywhere.
         grad_weight_accumulator: ``[V, H]`` float32 buffer (float64 for float64 operands) to which backward
-            adds the gradient of ``weight``, one rounding each; ``weight.grad`` is then left alone. Not under
-            torch.compile, transforms or ``create_graph``.
+            adds the gradient of ``weight``, one rounding each; ``weight.grad`` is then left alone. A pass
+            that asks for other gradients alone, as ``torch.autograd.grad(loss, hidden)``, leaves it alone
+            too. Not under torch.compile, transforms or ``create_graph``.
         rows: as in :func:`logp`; only rows that take part are computed.
         out: as in :func:`logp`.
         precision: as in :func:`logp`.
@@ -180,10 +177,11 @@ def linear_logp(
     if group is not None:
         raise NotImplementedError("group: tensor parallelism does not exist yet; may be None")
     _memory.check(memory)
-    check_contract(contract)
-    check_options(ignore_index, on_invalid, vocab_size, backend)
+    _options.check_contract(contract)
+    _options.check_semantics(ignore_index, on_invalid, vocab_size)
+    name = _options.backend_name(backend)
     _check_linear_logp(hidden, weight, targets, bias)
-    number, row_temperature = split_temperature(temperature, targets)
+    number, row_temperature = _options.split_temperature(temperature, targets)
     _checks.row_lists(row_temperature, rows, hidden, "hidden")
     if grad_weight_accumulator is not None:
         _checks.accumulator("grad_weight_accumulator", grad_weight_accumulator, weight)
@@ -191,7 +189,7 @@ def linear_logp(
         check_logp_out(out, hidden, targets, row_temperature, rows, precision)
         for argument, value in (("weight", weight), ("bias", bias)):
             _checks.out(out, targets, out.dtype, ((argument, value),))
-    options = (number, ignore_index, on_invalid, vocab_size, is_binary64(precision), backend or "auto")
+    options = (number, ignore_index, on_invalid, vocab_size, _options.is_binary64(precision), name)
     ids, listed = targets, rows
     if rows is not None and _torch_private.transforms_active():
         masked = with_selection(Call(targets, row_temperature, rows, options))
@@ -215,11 +213,8 @@ def linear_logp(
 
 
 def _check_linear_logp(hidden, weight, targets, bias) -> None:
-    operands = (hidden, weight) if bias is None else (hidden, weight, bias)
-    _checks.products(("hidden", "weight", "bias")[: len(operands)], *operands)
-    _checks.tensor("targets", targets)
-    _checks.device("targets", targets, hidden, "hidden")
-    _checks.dtype("targets", targets, _checks.INTEGER)
+    operands = (hidden, weight, targets) if bias is None else (hidden, weight, targets, bias)
+    _checks.operands(("hidden", "weight", "targets", "bias")[: len(operands)], *operands)
     if weight.dim() != 2 or weight.shape[0] == 0:
         raise ValueError(f"weight: has shape {list(weight.shape)}; must be [V, H] with at least one row")
     if hidden.dim() == 0 or hidden.shape[-1] != weight.shape[1]:

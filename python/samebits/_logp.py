@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, overload
 
 import torch
 from torch import Tensor
 
-from . import _autograd, _checks, _torch_private
+from . import _autograd, _checks, _options, _torch_private
 from ._curvature import Call, selected_rows, with_selection
 from ._errors import raise_clearly
 
@@ -67,59 +66,6 @@ def pack(logp: Tensor, lse: Tensor, entropy: Tensor, return_lse: bool, return_en
     if return_entropy:
         return LogpEntropy(logp, entropy)
     return logp
-
-
-def split_temperature(temperature, targets: Tensor) -> tuple[float, Tensor | None]:
-    """A temperature as (scalar, None) or (1.0, one value per row in the shape of the targets)."""
-    if temperature is None:
-        return 1.0, None
-    if isinstance(temperature, Tensor):
-        _checks.tensor("temperature", temperature)
-        if _torch_private.has_derivative(temperature):
-            raise ValueError(
-                "temperature: requires grad or has a tangent; a temperature is a constant, "
-                "pass temperature.detach()"
-            )
-        _checks.dtype("temperature", temperature, (torch.float32, torch.float64))
-        shape, wanted = temperature.shape, targets.shape
-        if len(shape) == 0 or shape == wanted:
-            return 1.0, temperature.expand(wanted)
-        if len(shape) == len(wanted) and all(a in (1, b) for a, b in zip(shape, wanted, strict=True)):
-            return 1.0, temperature.expand(wanted)
-        raise ValueError(
-            f"temperature: has shape {list(shape)}; may be a number, or a tensor of shape {list(wanted)} "
-            "in which any extent may be 1"
-        )
-    if isinstance(temperature, bool) or not isinstance(temperature, Real | torch.SymFloat | torch.SymInt):
-        raise TypeError(f"temperature: is a {type(temperature).__name__}; may be a number or a tensor")
-    try:
-        return (temperature if type(temperature) is float else float(temperature)), None
-    except OverflowError:
-        raise ValueError("temperature: is beyond float64; must be within [2^-64, 2^64]") from None
-
-
-def is_binary64(precision) -> bool:
-    """Whether float64 was asked for by name."""
-    if precision is None:
-        return False
-    if precision == "fp64":
-        return True
-    raise ValueError(f"precision: is {precision!r}; may be None (by the dtype of the logits) or 'fp64'")
-
-
-def check_options(ignore_index, on_invalid, vocab_size, backend) -> None:
-    """Types of the options; their values are checked by the native library."""
-    for argument, value in (("ignore_index", ignore_index), ("vocab_size", vocab_size)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | torch.SymInt)):
-            raise TypeError(f"{argument}: is a {type(value).__name__}; may be an int or None")
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise ValueError(f"{argument}: is {value}; must fit into 64 bits")
-    if on_invalid not in ("zero", "nan", "raise"):
-        raise ValueError(f"on_invalid: is {on_invalid!r}; may be 'zero', 'nan' or 'raise'")
-    if not isinstance(backend, str | None):
-        raise TypeError(
-            f"backend: is a {type(backend).__name__}; may be a name from samebits.backends() or None"
-        )
 
 
 def write_out(out: Tensor, logp: Tensor, rows: Tensor | None) -> Tensor:
@@ -267,11 +213,11 @@ def logp(
     ):  # fmt: skip
         row_temperature, options = None, None  # the operators' defaults, which cost nothing to pass
     else:
-        check_options(ignore_index, on_invalid, vocab_size, backend)
+        _options.check_semantics(ignore_index, on_invalid, vocab_size)
         _checks.tensor("targets", targets)
-        number, row_temperature = split_temperature(temperature, targets)
-        binary64 = is_binary64(precision)
-        options = (number, ignore_index, on_invalid, vocab_size, binary64, backend or "auto")
+        number, row_temperature = _options.split_temperature(temperature, targets)
+        binary64, name = _options.is_binary64(precision), _options.backend_name(backend)
+        options = (number, ignore_index, on_invalid, vocab_size, binary64, name)
         if out is not None:
             _checks.logp(logits, targets, row_temperature, rows)
             check_logp_out(out, logits, targets, row_temperature, rows, precision)

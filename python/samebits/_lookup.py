@@ -5,8 +5,8 @@ An id that is out of range or `padding_idx` takes no part in the gradient, and s
 
 import torch
 
-from . import _torch_private
-from ._errors import NotDifferentiableError
+from . import _checks, _torch_private
+from ._errors import NotDifferentiableError, raise_clearly
 from ._fold import flat_rows, fold, shaped
 
 _embedding = torch.ops.samebits.embedding.default
@@ -50,9 +50,13 @@ class Embedding(torch.autograd.Function):
                 "grad_accumulator: a gradient added to a buffer has no derivative of its own; call backward "
                 "without create_graph, or leave the accumulator out"
             )
+        _checks.accumulator_memory("grad_accumulator", ctx.accumulator, (ctx.vocab, grad.shape[-1]), grad)
         leading = ids.dim()
         flat = flat_rows(ids, leading), flat_rows(grad, leading, 1)
-        _backward_into(*flat, ctx.accumulator, ctx.padding_idx, ctx.backend)
+        try:
+            _backward_into(*flat, ctx.accumulator, ctx.padding_idx, ctx.backend)
+        except RuntimeError as error:
+            raise_clearly(error)
         torch.autograd.graph.increment_version(ctx.accumulator)
         return nothing
 

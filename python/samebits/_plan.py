@@ -2,26 +2,33 @@
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from . import _checks, _memory
+from . import _checks, _memory, _options
 from ._backends import Choice, choices, cuda_problem
 from ._errors import raise_clearly
-from ._logp import check_options, is_binary64, split_temperature
 
 # Recorded so that a result can be traced, never compared: they cannot change a bit.
 _RECORDED = (
     "samebits", "device", "device_name", "device_contract", "device_probe", "backend", "gemm_backend",
     "engines", "kernels", "memory", "refusals",
 )  # fmt: skip
-# The operands of each operator, and which of them hold floating numbers.
 _OPERANDS = {
-    "logp": (("logits", "targets"), (0,)),
-    "linear_logp": (("hidden", "weight", "targets"), (0, 1)),
-    "matmul": (("a", "b"), (0, 1)),
-    "embedding": (("ids", "weight"), (1,)),
+    "logp": ("logits", "targets"),
+    "linear_logp": ("hidden", "weight", "targets"),
+    "matmul": ("a", "b"),
+    "embedding": ("ids", "weight"),
+}
+_ROW_OPTIONS = ("temperature", "rows", "out", "precision", "ignore_index", "on_invalid", "vocab_size")
+# Options of each operator beside `backend`.
+_OPTIONS = {
+    "logp": _ROW_OPTIONS,
+    "linear_logp": (*_ROW_OPTIONS, "contract", "memory"),
+    "matmul": ("contract", "out_dtype"),
+    "embedding": ("on_invalid", "padding_idx"),
 }
 # The operand whose axis is the vocabulary, and the axis.
 _VOCABULARY = {"logp": (0, -1), "linear_logp": (1, 0), "embedding": (1, 0)}
@@ -97,30 +104,36 @@ def plan(
         device: where they would live, when no tensor is given.
 
     Raises:
-        TypeError, ValueError: an option that no call takes. What a backend refuses is in ``refusals``
-            instead.
+        TypeError, ValueError: more operands or other options than the operator has, or an option that no call
+            takes. What this call or a backend refuses is in ``refusals`` instead, in the words of the call.
     """
     for argument, value in (("op", op), ("contract", contract)):
         if not isinstance(value, str):
             raise TypeError(f"{argument}: is a {type(value).__name__}; must be a name")
-    names, floating = _OPERANDS.get(op, ((), ()))
+    asked = {"temperature": temperature, "rows": rows, "out": out, "precision": precision,
+             "ignore_index": ignore_index, "on_invalid": on_invalid, "vocab_size": vocab_size,
+             "contract": contract, "memory": memory, "out_dtype": out_dtype,
+             "padding_idx": padding_idx}  # fmt: skip
+    _check_signature(op, tensors, asked)
+    names = _OPERANDS.get(op, ())[: len(tensors)]
     for name, value in zip(names, tensors, strict=False):
         _checks.tensor(name, value)
-    on_invalid = on_invalid or ("nan" if op == "embedding" else "zero")
-    check_options(ignore_index, on_invalid, vocab_size, backend)
+    if on_invalid is None:
+        on_invalid = "nan" if op == "embedding" else "zero"
+    _options.check_semantics(ignore_index, on_invalid, vocab_size)
     _memory.check(memory)
-    given = [(names[i], tensors[i]) for i in floating if i < len(tensors)]
-    if tensors:
-        device = tensors[0].device
-    if given:
-        dtype = given[0][1].dtype
+    floating = [t for name, t in zip(names, tensors, strict=False) if name not in _checks.IDS]
+    device = tensors[0].device if tensors else device
+    dtype = floating[0].dtype if floating else dtype or torch.float32
+    vocab = _vocabulary(op, tensors)
+    check_operands = partial(_checks.operands, names, *tensors)
     refusals = [
-        f"{name}: is {_checks.name(value.dtype)}; operands of one call must share one dtype"
-        for name, value in given[1:]
-        if value.dtype != dtype
+        *_refusals(check_operands),
+        *_refusals(_options.check_out_dtype, out_dtype, dtype),
+        *_refusals(_options.padding_row, padding_idx, vocab or None),
     ]
     per_row = isinstance(temperature, torch.Tensor)
-    number = 1.0 if per_row else split_temperature(temperature, None)[0]
+    number = 1.0 if per_row else _options.split_temperature(temperature, None)[0]
     kind = torch.device(device).type
     problem = cuda_problem() if kind == "cuda" else ""
     on_cuda = kind == "cuda" and not problem
@@ -133,12 +146,12 @@ def plan(
     place = _cuda_name(device) if on_cuda else "cpu"
     try:
         text = answer.default(
-            op, _checks.name(dtype or torch.float32), place, contract, per_row, rows is not None,
-            rows is not None and out is not None, _vocabulary(op, tensors), number, ignore_index, on_invalid,
-            vocab_size, is_binary64(precision), backend or "auto",
+            op, _checks.name(dtype), place, contract, per_row, rows is not None,
+            rows is not None and out is not None, vocab, number, ignore_index, on_invalid, vocab_size,
+            _options.is_binary64(precision), _options.backend_name(backend),
         )  # fmt: skip
     except RuntimeError as error:
-        raise_clearly(error, lambda: None)
+        raise_clearly(error, check_operands)
     provenance = json.loads(text)
     if not computes:
         provenance.update(device=kind, backend="", kernels=[])
@@ -146,11 +159,12 @@ def plan(
     if op == "linear_logp":
         provenance["memory"] = memory
     elif op == "matmul":
-        provenance["semantics"] = {"out_dtype": _checks.name(out_dtype or dtype or torch.float32)}
+        provenance["semantics"] = {"out_dtype": _checks.name(out_dtype or dtype)}
     elif op == "embedding":
-        if padding_idx is not None and padding_idx < 0:
-            padding_idx += _vocabulary(op, tensors)
-        provenance["semantics"] = {"on_invalid": on_invalid, "padding_idx": padding_idx}
+        row = padding_idx if refusals else _options.padding_row(padding_idx, vocab or None)
+        provenance["semantics"] = {"on_invalid": on_invalid, "padding_idx": row}
+    if refusals:
+        provenance["refusals"] = refusals
     return Plan(
         provenance["op"], provenance["contract"], provenance["level"], provenance["backend"],
         tuple(provenance["kernels"]), tuple(refusals),
@@ -158,6 +172,28 @@ def plan(
                 provenance.get("engines", {})),
         provenance,
     )  # fmt: skip
+
+
+def _check_signature(op: str, tensors, asked: dict[str, Any]) -> None:
+    """TypeError where an operator has no such operands or options."""
+    if op not in _OPERANDS:
+        return  # the answer refuses it
+    names, known = _OPERANDS[op], _OPTIONS[op]
+    if len(tensors) > len(names):
+        raise TypeError(f"tensors: are {len(tensors)}; {op} has at most {len(names)}, {', '.join(names)}")
+    for option, value in asked.items():
+        default = value is None or (isinstance(value, str) and value == "auto")
+        if not default and option not in known:
+            raise TypeError(f"{option}: is no option of {op}; may be {', '.join((*known, 'backend'))}")
+
+
+def _refusals(check, *arguments) -> list[str]:
+    """What the call's own check says against it."""
+    try:
+        check(*arguments)
+    except (TypeError, ValueError, RuntimeError) as error:
+        return [str(error)]
+    return []
 
 
 def _vocabulary(op: str, tensors) -> int:
@@ -202,10 +238,12 @@ def require_same(p: dict[str, Any] | Plan, q: dict[str, Any] | Plan) -> None:
     sides = []
     for argument, value in (("p", p), ("q", q)):
         value = value.provenance if isinstance(value, Plan) else value
-        if not isinstance(value, dict) or not value.get("contract"):
+        if not isinstance(value, dict) or not value.get("contract") or value.get("refusals"):
+            refusals = value.get("refusals") if isinstance(value, dict) else None
+            why = f" ({'; '.join(refusals)})" if refusals else ""
             raise TypeError(
-                f"{argument}: is no provenance of a request that can run; must be a dict with a contract, "
-                "as in samebits.plan(...).provenance"
+                f"{argument}: is no provenance of a request that can run{why}; must be a dict with a "
+                "contract, as in samebits.plan(...).provenance"
             )
         sides.append(value)
     difference = _first_difference("", *sides)

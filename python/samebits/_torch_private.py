@@ -14,6 +14,7 @@ _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _is_batched = torch._C._functorch.is_batchedtensor
 _is_legacy_batched = torch._C._functorch.is_legacy_batchedtensor
 _unwrapped = torch._C._functorch.get_unwrapped
+_will_execute = getattr(torch._C, "_will_engine_execute_node", lambda node: True)
 
 
 def tangents_active() -> bool:
@@ -80,6 +81,19 @@ def refuse_batched_graph(*upstream: torch.Tensor | None) -> None:
             "samebits: is_grads_batched=True (or vectorize=True) with create_graph=True loses the graph of a "
             "custom gradient; use torch.func (jacrev, hessian, vmap of vjp) or leave one of them out"
         )
+
+
+def backward_asks_for(ctx, index: int) -> bool:
+    """Whether the running backward pass goes on to the tensor input `index` of a Function, or ends before it.
+
+    ``ctx.needs_input_grad`` says only whether the input requires grad, also where torch.autograd.grad was
+    asked for other inputs.
+    """
+    node = ctx.next_functions[index][0]
+    try:
+        return node is not None and _will_execute(node)
+    except RuntimeError:  # torch does not say it of a leaf whose gradient is handed back
+        return True
 
 
 def recording() -> bool:

@@ -29,13 +29,13 @@ EmbeddingProblem problem_of(const ConstTensorView& ids, const ConstTensorView& v
   if (!ids) invalid("ids", "are missing");
   core::check_view(ids, "ids");
   if (ids.dtype != DType::kInt32 && ids.dtype != DType::kInt64)
-    throw Error(ErrorCode::kType, "ids", "is " + name_of(ids.dtype) + "; must be int32 or int64");
+    throw Error(ErrorCode::kType, "ids", "is " + name_of(ids.dtype) + "; may be int32 or int64");
   if (ids.rank == kMaxRank) invalid("ids", "has 8 dimensions; may have 0 to 7");
   if (!values) invalid(name, "is missing");
   core::check_view(values, name);
   if (!is_floating(values.dtype))
     throw Error(ErrorCode::kType, name,
-                "is " + name_of(values.dtype) + "; must be float32, bfloat16, float16 or float64");
+                "is " + name_of(values.dtype) + "; may be float32, bfloat16, float16 or float64");
   core::check_memory(values, name, values.device);
   core::check_memory(ids, "ids", values.device);
   EmbeddingProblem problem;

@@ -15,7 +15,7 @@ namespace {
   throw Error(ErrorCode::kInvalidArgument, name, reason);
 }
 [[noreturn]] void wrong_type(const std::string& name, DType was, const char* may_be) {
-  throw Error(ErrorCode::kType, name, "is " + std::string(dtype_name(was)) + "; must be " + may_be);
+  throw Error(ErrorCode::kType, name, "is " + std::string(dtype_name(was)) + "; may be " + may_be);
 }
 
 bool is_integer(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }

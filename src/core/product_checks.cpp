@@ -25,7 +25,7 @@ void check_operand(const ConstTensorView& view, const char* name) {
   check_view(view, name);
   if (!is_floating(view.dtype))
     throw Error(ErrorCode::kType, name,
-                "is " + name_of(view.dtype) + "; must be float32, bfloat16, float16 or float64");
+                "is " + name_of(view.dtype) + "; may be float32, bfloat16, float16 or float64");
 }
 
 void check_matrix(const ConstTensorView& view, const char* name, const char* axes, Device device) {

@@ -146,9 +146,9 @@ def test_the_nemotron_head_has_the_gates_of_the_model():
     op = SmallHeadOp(device_contract="twin")
     for options, message in (
         ({"bias": torch.zeros(33)}, r"^bias: is given; must be None"),
-        ({"tp_group": object()}, r"^tp_group: a part of the vocabulary is asked for"),
-        ({"vocab_start_index": 11}, r"^tp_group: a part of the vocabulary is asked for"),
-        ({"global_vocab_size": 66}, r"global_vocab_size None or 33$"),
+        ({"tp_group": object()}, r"^tp_group: is given; must be None, for one device"),
+        ({"vocab_start_index": 11}, r"^vocab_start_index: is 11; must be 0, the whole vocabulary$"),
+        ({"global_vocab_size": 66}, r"^global_vocab_size: is 66; must be None or 33$"),
     ):
         with pytest.raises(ValueError, match=message):
             op(HIDDEN, WEIGHT, TOKEN_IDS, **options)

@@ -95,6 +95,28 @@ def test_what_the_operator_does_not_take_is_named(options, error, message):
         small(**options)
 
 
+def test_a_device_contract_is_checked_when_it_is_set():
+    head = small()
+    with pytest.raises(ValueError, match=r"^device_contract: is 'none'; may be 'proven' or 'twin'"):
+        head.device_contract = "none"
+    assert head.device_contract == "twin" and "device_contract='twin'" in repr(head)
+    head.device_contract = "proven"
+    with pytest.raises(RuntimeError, match=r"^device_contract: is 'proven', and weight is on cpu"):
+        head.logp(HIDDEN, TARGETS)
+    refused = head.plan()
+    assert refused.provenance["refusals"] == list(refused.refusals)
+    with pytest.raises(TypeError, match=r"^p: is no provenance of a request that can run"):
+        sb.require_same(refused, small().plan())
+
+
+@pytest.mark.parametrize("option", [{"contract": "fma"}, {"dtype": torch.float32}, {"device": "cuda"}])
+def test_what_the_operator_has_fixed_is_no_option_of_its_plan(option):
+    with pytest.raises(
+        TypeError, match=rf"^{next(iter(option))}: is an option; the operator has it fixed to"
+    ):
+        small().plan(**option)
+
+
 def test_a_weight_that_was_cast_after_construction_is_refused():
     head = small().float()
     with pytest.raises(TypeError, match=r"^weight: is float32; must be bfloat16"):

@@ -84,6 +84,42 @@ def test_tied_matrices_and_other_models_are_refused(folder):
         SmallHead.from_checkpoint(folder, **OPTIONS)
 
 
+def test_tied_matrices_are_refused_where_a_file_is_named_too(folder):
+    (folder / "config.json").write_text(json.dumps({"tie_word_embeddings": True}))
+    with pytest.raises(ValueError, match=r"^path: '.*' is of a model that ties its embedding to its head"):
+        SmallHead.from_checkpoint(folder / "model-00002-of-00002.safetensors", **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.json", b"{", r"config.json' is no JSON \(Expecting"),
+        ("config.json", b"\xff\xfe", r"config.json' is no JSON \("),
+        ("config.json", b"[1]", "config.json' holds a list; must be a JSON object"),
+        ("model.safetensors.index.json", b"{", "index.json' is no JSON"),
+        ("model.safetensors.index.json", b"{}", "index.json' has no weight_map of names to files"),
+        (
+            "model.safetensors.index.json",
+            b'{"weight_map": {"lm_head.weight": 3}}',
+            "has no weight_map of names",
+        ),
+        ("model-00002-of-00002.safetensors", b"not one", r"safetensors' is no safetensors file \("),
+    ],
+)
+def test_a_broken_file_is_named(folder, file, content, message):
+    (folder / file).write_bytes(content)
+    with pytest.raises(ValueError, match=f"^path: '.*{message}"):
+        SmallHead.from_checkpoint(folder, **OPTIONS)
+
+
+def test_a_shard_that_is_missing_is_named(folder):
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"^path: '.*00002.safetensors', which model.safetensors.index"
+    ):
+        SmallHead.from_checkpoint(folder, **OPTIONS)
+
+
 def test_a_record_of_the_strict_head_is_audited_from_the_checkpoint(folder, tmp_path_factory):
     head, place = SmallHead.from_checkpoint(folder, **OPTIONS), tmp_path_factory.mktemp("record")
     hidden = torch.randn(9, 16, generator=GENERATOR).bfloat16()

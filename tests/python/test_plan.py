@@ -60,6 +60,19 @@ def test_a_plan_that_cannot_run_says_why(arguments, reason):
         ({"op": "matmul", "contract": None}, TypeError, "^contract: is a NoneType; must be a name"),
         ({"op": "logp", "temperature": "hot"}, TypeError, "^temperature: is a str; may be a number"),
         ({"op": "logp", "temperature": 10**400}, ValueError, "^temperature: is beyond float64"),
+        ({"op": "logp", "on_invalid": ""}, ValueError, "^on_invalid: is ''; may be 'zero'"),
+        (
+            {"op": "logp", "contract": "fma"},
+            TypeError,
+            "^contract: is no option of logp; may be temperature, ",
+        ),
+        (
+            {"op": "matmul", "temperature": 0.7},
+            TypeError,
+            "^temperature: is no option of matmul; may be contr",
+        ),
+        ({"op": "embedding", "memory": 3}, TypeError, "^memory: is no option of embedding"),
+        ({"op": "linear_logp", "out_dtype": torch.float32}, TypeError, "^out_dtype: is no option of linear"),
     ],
 )
 def test_arguments_no_call_takes_are_named(arguments, error, message):
@@ -101,6 +114,43 @@ def test_a_plan_and_the_call_agree():
             assert plan.can_run == ran
 
 
+REFUSED = {
+    "backend": ("logp", (LOGITS, TARGETS), {"backend": ""}),
+    "vocab_size": ("logp", (LOGITS, TARGETS), {"vocab_size": 51}),
+    "temperature": ("logp", (LOGITS, TARGETS), {"temperature": 0.0}),
+    "logits of int64": ("logp", (LOGITS.long(), TARGETS), {}),
+    "targets of float32": ("logp", (LOGITS, TARGETS.float()), {}),
+    "targets elsewhere": ("logp", (LOGITS, TARGETS.to("meta")), {}),
+    "weight of another dtype": ("linear_logp", (LOGITS, LOGITS.half(), TARGETS), {}),
+    "targets of a head": ("linear_logp", (LOGITS, LOGITS, TARGETS.short()), {}),
+    "precision": ("linear_logp", (LOGITS, LOGITS, TARGETS), {"precision": "fp64"}),
+    "vocab_size of a head": ("linear_logp", (LOGITS, LOGITS, TARGETS), {"vocab_size": 5}),
+    "contract": ("linear_logp", (LOGITS, LOGITS, TARGETS), {"contract": "tc16"}),
+    "contract's name": ("matmul", (LOGITS, LOGITS.t()), {"contract": "fast"}),
+    "out_dtype": ("matmul", (LOGITS, LOGITS.t()), {"out_dtype": torch.bfloat16}),
+    "b of another dtype": ("matmul", (LOGITS, LOGITS.t().double()), {}),
+    "padding_idx": ("embedding", (TARGETS, LOGITS), {"padding_idx": 4}),
+    "padding_idx's type": ("embedding", (TARGETS, LOGITS), {"padding_idx": 1.0}),
+    "ids of float32": ("embedding", (TARGETS.float(), LOGITS), {}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_call_refuses_its_plan_refuses_in_the_same_words(name):
+    op, operands, options = REFUSED[name]
+    with pytest.raises((TypeError, ValueError, RuntimeError)) as caught:
+        getattr(sb, op)(*operands, **options)
+    plan = sb.plan(op, *operands, **options)
+    said, *_ = [r for r in plan.refusals if r.split(":")[0] == str(caught.value).split(":")[0]]
+    assert said == str(caught.value)
+    assert plan.provenance["refusals"] == list(plan.refusals)
+
+
+def test_operands_an_operator_does_not_have_are_named():
+    with pytest.raises(TypeError, match=r"^tensors: are 3; logp has at most 2, logits, targets$"):
+        sb.plan("logp", LOGITS, TARGETS, TARGETS)
+
+
 def test_provenance_survives_json_and_is_compared_without_what_cannot_change_bits():
     plan = sb.plan("logp", LOGITS, TARGETS, temperature=0.7, ignore_index=-100)
     stored = json.loads(json.dumps(plan.provenance))
@@ -132,7 +182,10 @@ def test_require_same_takes_nothing_for_granted():
     del missing["semantics"]["on_invalid"]
     with pytest.raises(ValueError, match=r"semantics\.on_invalid: 'zero' and 'absent'"):
         sb.require_same(good, missing)
-    for bad in (None, {}, [], sb.plan("matmul", contract="tc16")):
+    refused = sb.plan("logp", LOGITS, TARGETS, backend="")
+    with pytest.raises(TypeError, match=r"^p: is no provenance of a request that can run \(backend: is ''"):
+        sb.require_same(json.loads(json.dumps(refused.provenance)), good)
+    for bad in (None, {}, [], refused, sb.plan("matmul", contract="tc16")):
         with pytest.raises(TypeError, match=r"^q: is no provenance"):
             sb.require_same(good, bad)
 

@@ -168,15 +168,13 @@ class NemotronHLMHeadLogprobSM90Op:
         self.geometry.check(lm_head_weight)
         if bias is not None:
             raise ValueError("bias: is given; must be None, for the model has none")
-        if (
-            tp_group is not None
-            or vocab_start_index != 0
-            or global_vocab_size not in (None, self.geometry.vocab)
-        ):
-            raise ValueError(
-                "tp_group: a part of the vocabulary is asked for; must be None, with vocab_start_index 0 "
-                f"and global_vocab_size None or {self.geometry.vocab}"
-            )
+        vocab = self.geometry.vocab
+        if tp_group is not None:
+            raise ValueError("tp_group: is given; must be None, for one device has the whole vocabulary")
+        if vocab_start_index != 0:
+            raise ValueError(f"vocab_start_index: is {vocab_start_index!r}; must be 0, the whole vocabulary")
+        if global_vocab_size not in (None, vocab):
+            raise ValueError(f"global_vocab_size: is {global_vocab_size!r}; must be None or {vocab}")
         _strict.require_device(lm_head_weight.device, self.device_contract)
         return samebits.linear_logp(hidden, lm_head_weight, target_ids, contract="tc16")
 

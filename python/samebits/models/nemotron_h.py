@@ -45,7 +45,7 @@ class _Matrix(torch.nn.Module, abc.ABC):
         self.geometry.check(weight)
         own = isinstance(weight, torch.nn.Parameter)
         self.weight = weight if own else torch.nn.Parameter(weight, requires_grad=weight.requires_grad)
-        self.device_contract = _strict.check_device_contract(device_contract)
+        self.device_contract = device_contract
         self.checkpoint = checkpoint
 
     @classmethod
@@ -68,7 +68,8 @@ class _Matrix(torch.nn.Module, abc.ABC):
 
         Raises:
             FileNotFoundError, KeyError, ImportError: nothing to read it from, or with.
-            ValueError, TypeError: another geometry, or a ``config.json`` of a model with tied matrices.
+            ValueError, TypeError: another geometry, a file that cannot be read, or a ``config.json`` (beside
+                the file, where ``path`` is one) of a model with tied matrices.
         """
         if _checkpoint.load_config(path).get("tie_word_embeddings"):
             raise ValueError(
@@ -86,13 +87,29 @@ class _Matrix(torch.nn.Module, abc.ABC):
     def checkpoint(self, name: str) -> None:
         self._checkpoint = _strict.check_checkpoint(name)
 
+    @property
+    def device_contract(self) -> Literal["proven", "twin"]:
+        """What a device has to be; may be set."""
+        return self._device_contract
+
+    @device_contract.setter
+    def device_contract(self, value: str) -> None:
+        self._device_contract = _strict.check_device_contract(value)
+
     def plan(self, **options: Any) -> Plan:
         """What a call with these options would run, or every reason why it cannot.
 
         Args:
             options: those of the call that :func:`samebits.plan` knows.
+
+        Raises:
+            TypeError, ValueError: as :func:`samebits.plan`; an option that the operator has fixed.
         """
         self.geometry.check(self.weight)
+        fixed = {**self._fixed(), "dtype": self.geometry.dtype, "device": self.weight.device}
+        for option in fixed:
+            if option in options:
+                raise TypeError(f"{option}: is an option; the operator has it fixed to {fixed[option]}")
         found = samebits.plan(self.op, *self._operands(), **self._fixed(), **options)
         problem = _strict.device_problem(self.weight.device, self.device_contract)
         refusals = found.refusals if not problem or problem in found.refusals else (problem, *found.refusals)
@@ -105,6 +122,8 @@ class _Matrix(torch.nn.Module, abc.ABC):
             "device_probe": found.provenance.get("device_probe", "none: not computed by tensor cores"),
             "gemm_backend": found.provenance.get("gemm_backend", found.backend),
         }
+        if refusals:
+            provenance["refusals"] = list(refusals)
         return dataclasses.replace(found, refusals=refusals, provenance=provenance)
 
     def provenance(self, **options) -> dict:
