@@ -1,0 +1,71 @@
+"""Runs the sections one after the other; each is kept as it finishes."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from samebits.report import context as contexts
+from samebits.report import folder as files
+from samebits.report import identity
+from samebits.report.case import Case, from_row
+from samebits.report.errors import ReportError
+from samebits.report.sections import SECTIONS
+
+
+def measure(folder: Path, options, progress) -> list[Case]:
+    """The cases of every section; those that an interrupted run finished are read back."""
+    cases: list[Case] = []
+    for name in SECTIONS:
+        part = folder / files.PARTS / f"{name}.json"
+        if part.exists():
+            progress.section(f"{name} (kept)")
+        else:
+            progress.section(name)
+            files.write_json(part, run_section(name, options, progress))
+        cases += [from_row(row) for row in files.read_json(part)["cases"]]
+    return cases
+
+
+def run_section(name: str, options, progress) -> dict[str, Any]:
+    """Its cases, and the commands and seconds it took."""
+    commands: list[str] = []
+    begun = time.monotonic()
+    if name not in options.only:
+        cases: Iterable[Case] = [contexts.skipped("not asked for: --only names other sections", case="all")]
+    else:
+        cases = SECTIONS[name].cases(
+            contexts.Context(
+                options.device, options.quick, options.seed, identity.checkout(), progress.stage, commands
+            )
+        )
+    rows = [case.row() for case in finished(name, options.device, cases)]
+    return {
+        "section": name,
+        "seconds": round(time.monotonic() - begun, 2),
+        "commands": commands,
+        "cases": rows,
+    }
+
+
+def finished(name: str, device: str, cases: Iterable[Case]) -> Iterable[Case]:
+    """The cases with section, device and seconds; an exception is a failed case of its own."""
+    before = time.monotonic()
+    try:
+        for case in cases:
+            now = time.monotonic()
+            case = case._replace(
+                section=name,
+                device=case.device or device,
+                reason=contexts.plain(case.reason),
+                seconds=round(case.seconds or now - before, 4),
+            )
+            before = now
+            if problem := case.problem():
+                raise ReportError(f"section {name}, {case.case}: {problem}")
+            yield case
+    except ReportError:
+        raise
+    except Exception as error:
+        reason = contexts.plain(f"the section stopped: {type(error).__name__}: {error}")
+        yield Case(section=name, case="the section itself", device=device, reason=reason)
