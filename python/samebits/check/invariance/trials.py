@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from samebits.check.invariance.batches import FILLERS, PADDING, STRIDES, Batch
 from samebits.check.invariance.targets import Target, by_row
 
-SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256)
-CHUNKS = (1, 7, 64, 100)
+SIZES = (
+    1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 512, 1000, 1024, 4096, 8192,
+)  # fmt: skip
+CHUNKS = (1, 7, 64, 100, 1024)
+MOST_CHUNKS = 1024  # calls, beyond which a size of chunks is left out
 AXES = (
     "batch size", "position", "packing", "padding", "chunks", "strides", "threads", "other call", "repeat",
 )  # fmt: skip
@@ -86,7 +89,7 @@ def _packed(base: Batch) -> Iterator[Trial]:
 
 def _chunks(base: Batch) -> Iterator[Trial]:
     count = len(base.rows)
-    for size in (s for s in CHUNKS if s < count):
+    for size in (s for s in CHUNKS if s < count <= s * MOST_CHUNKS):
         for first in range(0, count, size):
             rows = range(first, min(first + size, count))
             yield Trial("chunks", f"chunks of {size}, from row {first}", _with(base, rows))
