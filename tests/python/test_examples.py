@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import samebits
 from cli_command import command_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,26 +60,26 @@ def shown_commands():
                 yield page.name, shlex.split(command)
 
 
-@pytest.fixture(scope="module")
-def help_of():
-    """The help text of a command, asked for once."""
+@pytest.fixture
+def help_of(monkeypatch, capsys):
+    """The help text of a command, asked for once; of a Python module in this process."""
     known = {}
 
+    def text(program, *subcommand):
+        if program == "samebits":
+            asked = [str(command_path()), *subcommand, "--help"]
+            return subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        monkeypatch.setattr(sys, "argv", [program, *subcommand, "--help"])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        assert end.value.code in (None, 0)
+        return capsys.readouterr().out
+
     def ask(words):
-        if words[0] == "samebits":
-            asked = (str(command_path()), *words[1:2])
-        else:
-            subcommand = [word for word in words[3:4] if not word.startswith("-")]
-            asked = (sys.executable, *words[1:3], *subcommand)
+        program, *rest = words if words[0] == "samebits" else words[2:]
+        asked = (program, *[word for word in rest[:1] if not word.startswith("-")])
         if asked not in known:
-            path = os.pathsep.join(
-                [str(Path(samebits.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-            )
-            done = subprocess.run(
-                [*asked, "--help"], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
-            )
-            assert done.returncode == 0, f"{asked}: {done.stderr}"
-            known[asked] = done.stdout
+            known[asked] = text(*asked)
         return known[asked]
 
     return ask
