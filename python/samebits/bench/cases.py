@@ -1,6 +1,6 @@
 """What is measured: an operator, a shape, a dtype, a place and a pass; its inputs; and who takes part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the plan. `hidden` is 0 for operators without one; `threads` counts only on the CPU."""
+    """One line of the plan. `vocab` and `hidden` may be 0 (none); `threads` counts on the CPU alone."""
 
     op: str
     mode: str
@@ -57,13 +57,26 @@ class Case:
     @property
     def title(self) -> str:
         """One line for people."""
-        size = f" x {self.hidden}" if self.hidden else ""
-        place = f"{self.threads} threads" if self.torch_device.type == "cpu" else self.device
-        return f"{self.op} {self.mode} {self.dtype}, {self.tokens} x {self.vocab}{size}, {place}"
+        return title(vars(self))
+
+
+def shape(case: Mapping[str, Any]) -> str:
+    """The sizes that it has, of a case or of an entry of the result."""
+    return " x ".join(str(case[name]) for name in ("tokens", "vocab", "hidden") if case[name])
+
+
+def place(case: Mapping[str, Any]) -> str:
+    """Threads or GPU."""
+    return case["device"] if case["device"].startswith("cuda") else f"{case['threads']} threads"
+
+
+def title(case: Mapping[str, Any]) -> str:
+    """One line for people."""
+    return f"{case['op']} {case['mode']} {case['dtype']}, {shape(case)}, {place(case)}"
 
 
 class Inputs(NamedTuple):
-    """Operands, which may require gradients; integer ids; and ones in the shape of the result."""
+    """Operands, which may require gradients; integer ids or a mask; and ones in the shape of the result."""
 
     operands: tuple[Tensor, ...]
     ids: Tensor | None

@@ -164,8 +164,11 @@ def cases(options: argparse.Namespace) -> list[Case]:
             default_tokens, default_vocab = [1], 128
         else:
             default_tokens, default_vocab = (DECODE_TOKENS if mode == "decode" else tokens), vocab
-        sizes = options.hidden or [hidden] if OPERATORS[op].hidden else [0]
-        shapes = product(options.tokens or default_tokens, options.vocab or [default_vocab], sizes)
+        shapes = product(
+            options.tokens or default_tokens,
+            (options.vocab or [default_vocab]) if "vocab" in OPERATORS[op].sizes else [0],
+            (options.hidden or [hidden]) if "hidden" in OPERATORS[op].sizes else [0],
+        )
         warm = kind == "cpu" or mode == "decode" or op == "call"
         cold = options.cache == "cold" or (options.cache == "auto" and not warm)
         for (rows, columns, size), count in product(shapes, threads if kind == "cpu" else [0]):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from .cases import place, shape
 from .table import time_unit
 
 COLOURS = ("#0f766e", "#c2412d", "#c98a1b", "#3b5bdb", "#862e9c", "#5c940d", "#d6336c", "#495057")
@@ -21,8 +22,7 @@ def draw(folder: Path, data: dict[str, Any]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     groups: dict[str, list[dict[str, Any]]] = {}
     for case in data["cases"]:
-        place = f"{case['threads']} threads" if case["device"] == "cpu" else case["device"]
-        groups.setdefault(f"{case['op']} {case['mode']} {case['dtype']} {place}", []).append(case)
+        groups.setdefault(f"{case['op']} {case['mode']} {case['dtype']} {place(case)}", []).append(case)
     written = []
     for name, cases in groups.items():
         stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
@@ -58,8 +58,7 @@ def _draw(stem: Path, name: str, cases: list[dict[str, Any]], machine: dict[str,
                 seen.add("")
             at += 1
         ticks.append((top + at - 1) / 2)
-        size_text = f" x {case['hidden']}" if case["hidden"] else ""
-        labels.append(f"{case['tokens']} x {case['vocab']}{size_text}")
+        labels.append(shape(case))
         at += 1
     axes.set_yticks(ticks, labels)
     axes.invert_yaxis()
@@ -71,8 +70,8 @@ def _draw(stem: Path, name: str, cases: list[dict[str, Any]], machine: dict[str,
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0)
     axes.set_title(name, loc="left", fontsize=12, weight="bold", color=INK)
-    place = machine["gpu"] or machine["cpu"]
-    figure.supxlabel(f"{place}, torch {machine['torch']}, samebits {machine['samebits']}", fontsize=8)
+    chip = machine["gpu"] or machine["cpu"]
+    figure.supxlabel(f"{chip}, torch {machine['torch']}, samebits {machine['samebits']}", fontsize=8)
     figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     paths = [stem.with_name(stem.name + ending) for ending in (".png", ".svg")]
     for path in paths:

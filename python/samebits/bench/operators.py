@@ -19,7 +19,7 @@ class Operator:
 
     Attributes:
         summary: formula and shapes.
-        hidden: whether it has a hidden size.
+        sizes: which of "vocab" and "hidden" it has, beside tokens.
         inputs: of a case, the number of the copy (decode has several), and copy 0, to share weights with.
         contestants: samebits first.
         ceilings: what bounds a case from below; every one is measured.
@@ -30,7 +30,7 @@ class Operator:
     """
 
     summary: str
-    hidden: bool
+    sizes: tuple[str, ...]
     inputs: Callable[[Case, int, Inputs | None], Inputs]
     contestants: tuple[Contestant, ...]
     ceilings: Callable[[Case, Inputs], Ceilings]
@@ -75,7 +75,7 @@ def _logp_work(case: Case) -> int:
 
 LOGP = Operator(
     summary="log softmax(logits)[target], logits [tokens, vocab]",
-    hidden=False,
+    sizes=("vocab",),
     inputs=_logp_inputs,
     contestants=(
         Contestant("samebits", lambda: sb.logp, "samebits", reproducible=True),
@@ -173,7 +173,7 @@ def _forward_only(case: Case) -> str:
 
 LINEAR_LOGP = Operator(
     summary="log softmax(hidden @ weight.T)[target], hidden [tokens, hidden], weight [vocab, hidden]",
-    hidden=True,
+    sizes=("vocab", "hidden"),
     inputs=_head_inputs,
     contestants=(
         Contestant("samebits", lambda: sb.linear_logp, "samebits", reproducible=True, note="memory='auto'"),
@@ -189,7 +189,7 @@ LINEAR_LOGP = Operator(
 )  # fmt: skip
 LINEAR = Operator(
     summary="x @ weight.T, x [tokens, hidden], weight [vocab, hidden]",
-    hidden=True,
+    sizes=("vocab", "hidden"),
     inputs=_linear_inputs,
     contestants=(
         Contestant("samebits", lambda: sb.linear, "samebits", reproducible=True),
@@ -203,7 +203,7 @@ LINEAR = Operator(
 )
 MATMUL = Operator(
     summary="a @ b, a [tokens, hidden], b [hidden, vocab]",
-    hidden=True,
+    sizes=("vocab", "hidden"),
     inputs=_matmul_inputs,
     contestants=(
         Contestant("samebits", lambda: sb.matmul, "samebits", reproducible=True),
@@ -251,7 +251,7 @@ def _embedding_work(case: Case) -> int:
 
 EMBEDDING = Operator(
     summary="weight[ids], weight [vocab, hidden], ids [tokens]",
-    hidden=True,
+    sizes=("vocab", "hidden"),
     inputs=_embedding_inputs,
     contestants=(
         Contestant("samebits", lambda: lambda weight, ids: sb.embedding(ids, weight), "samebits",
@@ -264,9 +264,43 @@ EMBEDDING = Operator(
     unit="B",
     storage=lambda case: case.hidden * (case.vocab * (3 if case.backward else 1) + 3 * case.tokens),
 )  # fmt: skip
+
+
+# masked_mean: values [tokens] under a mask
+
+
+def _mean_inputs(case: Case, copy: int, shared: Inputs | None) -> Inputs:
+    values = normal(case, case.tokens, copy=copy)
+    dtype = torch.float64 if case.dtype == "fp64" else torch.float32
+    return Inputs((values,), values > -1, torch.ones((), device=case.device, dtype=dtype))
+
+
+def _mean_ceilings(case: Case, inputs: Inputs) -> Ceilings:
+    found: Ceilings = {"read": ceilings.reads(inputs.operands[0])}
+    return found | ({"fill": ceilings.fills(inputs.operands[0])} if case.backward else {})
+
+
+def _mean_least(case: Case) -> dict[str, int]:
+    return {"bwd": {"fill": 1}, "fwdbwd": {"read": 1, "fill": 1}}.get(case.mode, {"read": 1})
+
+
+MASKED_MEAN = Operator(
+    summary="mean of values[mask], values [tokens]",
+    sizes=(),
+    inputs=_mean_inputs,
+    contestants=(
+        Contestant("samebits", lambda: sb.masked_mean, "samebits", reproducible=True),
+        *peers.MEANS,
+    ),
+    ceilings=_mean_ceilings,
+    least=_mean_least,
+    work=lambda case: case.tokens * _item(case) * (2 if case.mode == "fwdbwd" else 1),
+    unit="B",
+    storage=lambda case: 3 * case.tokens,
+)
 CALL = Operator(
     summary="logp of few short rows in several ways, where the call itself is what costs",
-    hidden=False,
+    sizes=("vocab",),
     inputs=_logp_inputs,
     contestants=call.CONTESTANTS,
     ceilings=lambda case, inputs: {},
@@ -281,5 +315,6 @@ OPERATORS = {
     "linear": LINEAR,
     "matmul": MATMUL,
     "embedding": EMBEDDING,
+    "masked_mean": MASKED_MEAN,
     "call": CALL,
 }

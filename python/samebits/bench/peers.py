@@ -1,5 +1,6 @@
 """Other implementations, where they are installed. `make` imports what it needs and raises if it cannot."""
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -77,6 +78,12 @@ def _half_only(case: Case) -> str:
     return _needs_gpu(case) or ("" if case.dtype in ("bf16", "fp16") else "bf16 and fp16 alone")
 
 
+def _compiled(function: Function) -> Function:
+    """torch.compile is asked at the first call, for it loads a compiler."""
+    ready = functools.cache(lambda: torch.compile(function))
+    return lambda *tensors: ready()(*tensors)
+
+
 # Cross entropies of given logits: f(logits, targets) -> [tokens]
 
 
@@ -105,7 +112,7 @@ def _liger_cross_entropy() -> Function:
 OF_LOGITS = (
     Contestant("torch log_softmax", lambda: log_softmax_and_gather, note="float32 log_softmax, then gather"),
     Contestant("torch cross_entropy", _torch_cross_entropy, sign=-1, note="in the dtype given"),
-    Contestant("torch.compile", lambda: torch.compile(log_softmax_and_gather), on_request=True,
+    Contestant("torch.compile", lambda: _compiled(log_softmax_and_gather), on_request=True,
                note="of float32 log_softmax, then gather"),
     Contestant("QuACK", _quack_cross_entropy, "quack", _no_fp64, sign=-1),
     Contestant("Liger", _liger_cross_entropy, "liger_kernel", _waiting(_no_fp64), sign=-1, overwrites=True,
@@ -156,7 +163,7 @@ OF_HEADS = (
                note="logits in the operands' dtype, float32 log_softmax, then gather"),
     Contestant("torch cross_entropy", lambda: _unfused(_torch_cross_entropy()), sign=-1,
                note="logits and F.cross_entropy in the operands' dtype"),
-    Contestant("torch.compile", lambda: torch.compile(_unfused(log_softmax_and_gather)), on_request=True,
+    Contestant("torch.compile", lambda: _compiled(_unfused(log_softmax_and_gather)), on_request=True,
                note="of logits, float32 log_softmax, then gather"),
     Contestant("QuACK", _quack_head, "quack", _half_only, sign=-1, summed=True,
                note="gives the sum over the tokens alone"),
@@ -181,4 +188,19 @@ LOOKUPS = (
     Contestant("torch embedding", lambda: lambda weight, ids: F.embedding(ids, weight)),
     Contestant("torch index_select", lambda: lambda weight, ids: weight.index_select(0, ids)),
     Contestant("Liger", _liger_embedding, "liger_kernel", _no_fp64),
+)
+
+
+# Means: f(values, mask) -> []
+
+
+def _where_sum(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    wide = values if values.dtype == torch.float64 else values.float()
+    return torch.where(mask, wide, 0).sum() / mask.sum()
+
+
+MEANS = (
+    Contestant(
+        "torch where, sum", lambda: _where_sum, note="in float32 at least, divided by the number in the mask"
+    ),
 )

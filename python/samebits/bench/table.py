@@ -2,14 +2,15 @@
 
 from typing import Any
 
+from . import cases
+
 
 def title(case: dict[str, Any]) -> str:
     """What was measured, in one line."""
-    size = f" x {case['hidden']}" if case["hidden"] else ""
-    place = f"{case['threads']} threads" if case["device"] == "cpu" else case["device"]
-    cache = "16 inputs in a row" if case["inputs_in_a_row"] > 1 else f"{case['cache']} cache"
-    shape = f"{case['tokens']} x {case['vocab']}{size}"
-    return f"{case['op']} {case['mode']} {case['dtype']}, {shape}, {place}, {cache}"
+    several = case["inputs_in_a_row"]
+    return f"{cases.title(case)}, " + (
+        f"{several} inputs in a row" if several > 1 else f"{case['cache']} cache"
+    )
 
 
 def time_unit(seconds: float) -> tuple[str, float]:
@@ -80,10 +81,10 @@ def price_line(case: dict[str, Any]) -> str:
     return f"price of determinism: {price['reproducible']} takes {' and '.join(parts)}"
 
 
-def notes(cases: list[dict[str, Any]]) -> list[str]:
+def notes(entries: list[dict[str, Any]]) -> list[str]:
     """Who is not quite alike, and who did not run; each once."""
     found: dict[str, list[str]] = {}
-    for case in cases:
+    for case in entries:
         for one in case["contestants"]:
             if one["note"]:
                 found.setdefault(f"{one['note']}", []).append(f"{case['op']}: {one['name']}")
