@@ -15,6 +15,10 @@ from torch import Tensor
 MOST_VALUES = 1 << 30  # of a call: as many limbs below 2^32 stay within 64 bits
 _MASK = 0xFFFFFFFF
 _LANES = 64  # copies of the limbs, so that a GPU's additions do not queue at one address
+_STEP_CPU, _STEP_CUDA = (
+    1 << 15,
+    1 << 22,
+)  # values at a time: a cache, and 500 MB or so of intermediate results
 
 
 class _Format(NamedTuple):
@@ -42,17 +46,21 @@ def exact_sums(
     """
     source = _FORMATS[values.dtype]
     columns = source.limbs + 5  # counts of NaN, +inf and -inf; two that only ever get zeros
-    column, parts = _parts(values.reshape(-1), source)
     lanes = max(1, min(_LANES, 4096 // (count + 1))) if values.is_cuda else 1
-    row = torch.zeros_like(column) if segments is None else segments.reshape(-1)
-    if included is not None:
-        row = torch.where(included.reshape(-1), row, count)  # one row more, for what takes no part
-    if lanes > 1:
-        row = row + torch.arange(row.numel(), device=row.device) % lanes * (count + 1)
     limbs = torch.zeros(lanes * (count + 1) * columns, dtype=torch.int64, device=values.device)
-    at = row * columns + column
-    for higher, part in enumerate(parts):
-        limbs.index_add_(0, at + higher, part)
+    step = _STEP_CUDA if values.is_cuda else _STEP_CPU
+    values, included, segments = (None if t is None else t.reshape(-1) for t in (values, included, segments))
+    for start in range(0, values.numel(), step):
+        taken = slice(start, start + step)
+        column, parts = _parts(values[taken], source)
+        row = torch.zeros_like(column) if segments is None else segments[taken]
+        if included is not None:
+            row = torch.where(included[taken], row, count)  # one row more, for what takes no part
+        if lanes > 1:
+            row = row + torch.arange(row.numel(), device=row.device) % lanes * (count + 1)
+        at = row * columns + column
+        for higher, part in enumerate(parts):
+            limbs.index_add_(0, at + higher, part)
     limbs = limbs.view(lanes, count + 1, columns).sum(0)[:count]
     return _rounded(limbs, source, _FORMATS[out]).view(out)
 

@@ -115,6 +115,18 @@ def test_operators_are_declared_well(mean):
     torch.library.opcheck(torch.ops.samebits.exp_tail.default, (values, 2))
 
 
+def test_autocast_and_meta_tensors_change_nothing():
+    def call(logp, old, mask):
+        return sb.masked_mean(sb.rl.clipped_ratio_loss(logp, old, old) + sb.rl.kl_k3(logp, old), mask)
+
+    logp, old = NEW.float(), OLD.float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = call(logp, old, MASK)
+    assert_same_bits(mixed, call(logp, old, MASK))
+    meta = call(logp.to("meta"), old.to("meta"), MASK.to("meta"))
+    assert (meta.shape, meta.dtype, meta.device.type) == ((), torch.float32, "meta")
+
+
 def test_a_graph_of_batched_upstreams_is_refused():
     leaf = torch.randn(3, 3, requires_grad=True)
     value = sb.masked_sum(leaf, segments=ROWS, count=3)

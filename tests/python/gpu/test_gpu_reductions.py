@@ -45,6 +45,11 @@ def test_sums_and_means_have_the_bits_of_the_cpu(dtype, count):
                 )
 
 
+def test_values_that_take_several_steps():
+    values = torch.randn((1 << 22) + 7)
+    assert_same_bits(sb.masked_sum(values.to(GPU)).cpu(), sb.masked_sum(values))
+
+
 @pytest.mark.parametrize("dtype", REAL)
 def test_infinities_nan_and_cancellation(dtype):
     inf, nan = float("inf"), float("nan")
