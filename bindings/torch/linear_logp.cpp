@@ -1,4 +1,5 @@
-// samebits::linear_logp_forward, linear_logp_backward and linear_logp_backward_into.
+// samebits::linear_logp_forward.
+#include <algorithm>
 #include <array>
 #include <tuple>
 
@@ -19,20 +20,26 @@ Tensor statistic(std::int64_t rows, bool words, DType real, const Tensor& like) 
   return empty(std::span(shape).first(two ? 2 : 1), words ? DType::kInt64 : real, like);
 }
 
-// No P is kept on a CPU, where the logits cost more to read back than to compute again.
-Tensor no_saved_rows(const Tensor& weight, OptionalInt vocab_size) {
-  const std::int64_t columns = vocab_size.value_or(weight.size(0));
-  return empty(std::array<std::int64_t, 2>{0, (columns + 63) / 64 * 64}, dtype_of(weight), weight);
+// Room for P of the rows that take part, as many as are allowed. None on a CPU, where it costs more to read back than to
+// compute again.
+Tensor room_for_p(std::int64_t allowed, const Tensor& hidden, const Tensor& weight, const Tensor& targets,
+                  const OptionalTensor& listed, OptionalInt vocab_size) {
+  std::int64_t rows = device_of(hidden).type == DeviceType::kCpu ? 0 : std::min(allowed, targets.numel());
+  if (listed) rows = std::min(rows, listed->numel());
+  // A vocabulary that is too large is refused by the call.
+  const std::int64_t columns = std::min(vocab_size.value_or(weight.size(0)), weight.size(0));
+  return empty(std::array<std::int64_t, 2>{std::max<std::int64_t>(rows, 0), (columns + 63) / 64 * 64},
+               dtype_of(weight), weight);
 }
 
 using Outputs = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
                             const OptionalTensor& bias, bool lse, bool entropy, bool stats,
-                            std::string contract, std::int64_t, const OptionalTensor& row_temperature,
-                            const OptionalTensor& rows, double temperature, OptionalInt ignore_index,
-                            std::string on_invalid, OptionalInt vocab_size, bool binary64,
-                            std::string backend) {
+                            std::string contract, std::int64_t saved_rows,
+                            const OptionalTensor& row_temperature, const OptionalTensor& rows,
+                            double temperature, OptionalInt ignore_index, std::string on_invalid,
+                            OptionalInt vocab_size, bool binary64, std::string backend) {
   return guarded([&] {
     const LogpOptions options =
         make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64);
@@ -54,96 +61,22 @@ Outputs linear_logp_forward(const Tensor& hidden, const Tensor& weight, const Te
       outputs.row_sum = mutable_view(row_sum);
       if (entropy) outputs.row_entropy_sum = mutable_view(row_entropy_sum);
     }
+    Tensor saved = room_for_p(saved_rows, hidden, weight, targets, rows, vocab_size);
     const ConstTensorView states = view(hidden), head = view(weight), ids = view(targets);
     Call call(backend, hidden);
     samebits::linear_logp_forward(states, head, ids, view(bias), options, outputs, {contract},
                                   call.with_scratch([&](const ExecContext& context) {
                                     return linear_logp_workspace_bytes(states, head, ids, view(bias), options,
-                                                                       entropy, contract, context);
-                                  }));
-    return Outputs(logp_result, lse_result, entropy_result, row_max, row_sum, row_entropy_sum,
-                   no_saved_rows(weight, vocab_size));
-  });
-}
-
-// What both backward operators are given, in the order of their schemas.
-struct Upstream {
-  const Tensor &row_max, &row_sum, &row_entropy_sum;
-  const OptionalTensor &logp, &lse, &entropy;
-};
-
-// Empty for a gradient not asked for, and for that of weight where it is added to the caller's buffer.
-using Gradients = std::tuple<Tensor, Tensor, Tensor>;
-
-Gradients backward(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                   const OptionalTensor& bias, const Upstream& upstream, const OptionalTensor& accumulator,
-                   bool to_hidden, bool to_weight, bool to_bias, const std::string& contract,
-                   const LogpOptions& options, const std::string& backend) {
-  const auto result = [&](bool wanted, const Tensor& like) {
-    return empty(wanted ? shape_of(like) : std::span<const std::int64_t>(kNone), dtype_of(hidden), hidden);
-  };
-  to_bias = to_bias && bias.has_value();
-  Tensor grad_hidden = result(to_hidden, hidden);
-  Tensor grad_weight = result(to_weight, weight);
-  Tensor grad_bias = result(to_bias, to_bias ? *bias : hidden);
-  LinearLogpGradients gradients;
-  if (to_hidden) gradients.hidden = mutable_view(grad_hidden);
-  if (to_weight) gradients.weight = mutable_view(grad_weight);
-  if (accumulator) gradients.weight_accumulator = mutable_view(*accumulator);
-  if (to_bias) gradients.bias = mutable_view(grad_bias);
-  LogpStats stats{view(upstream.row_max), view(upstream.row_sum), {}};
-  if (upstream.entropy) stats.row_entropy_sum = view(upstream.row_entropy_sum);
-  const ConstTensorView states = view(hidden), head = view(weight), ids = view(targets);
-  Call call(backend, hidden);
-  samebits::linear_logp_backward(states, head, ids, view(bias), options, stats,
-                                 {view(upstream.logp), view(upstream.lse), view(upstream.entropy)}, gradients,
-                                 contract, call.with_scratch([&](const ExecContext& context) {
-                                   return linear_logp_backward_workspace_bytes(
-                                       states, head, ids, view(bias), options, gradients, contract, context);
-                                 }));
-  return {grad_hidden, grad_weight, grad_bias};
-}
-
-Gradients linear_logp_backward(const Tensor& hidden, const Tensor& weight, const Tensor& targets,
-                               const OptionalTensor& bias, const Tensor& row_max, const Tensor& row_sum,
-                               const Tensor& row_entropy_sum, const OptionalTensor& grad_logp,
-                               const OptionalTensor& grad_lse, const OptionalTensor& grad_entropy,
-                               bool to_hidden, bool to_weight, bool to_bias, std::string contract,
-                               const OptionalTensor&, const OptionalTensor& row_temperature,
-                               const OptionalTensor& rows, double temperature, OptionalInt ignore_index,
-                               std::string on_invalid, OptionalInt vocab_size, bool binary64,
-                               std::string backend) {
-  return guarded([&] {
-    return backward(
-        hidden, weight, targets, bias, {row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy},
-        {}, to_hidden, to_weight, to_bias, contract,
-        make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64),
-        backend);
-  });
-}
-
-std::tuple<Tensor, Tensor> linear_logp_backward_into(
-    const Tensor& hidden, const Tensor& weight, const Tensor& targets, const OptionalTensor& bias,
-    const Tensor& row_max, const Tensor& row_sum, const Tensor& row_entropy_sum,
-    const OptionalTensor& grad_logp, const OptionalTensor& grad_lse, const OptionalTensor& grad_entropy,
-    const Tensor& grad_weight_accumulator, bool to_hidden, bool to_bias, std::string contract,
-    const OptionalTensor&, const OptionalTensor& row_temperature, const OptionalTensor& rows,
-    double temperature, OptionalInt ignore_index, std::string on_invalid, OptionalInt vocab_size,
-    bool binary64, std::string backend) {
-  return guarded([&] {
-    const auto [grad_hidden, unused, grad_bias] = backward(
-        hidden, weight, targets, bias, {row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, grad_entropy},
-        grad_weight_accumulator, to_hidden, false, to_bias, contract,
-        make_options(row_temperature, rows, temperature, ignore_index, on_invalid, vocab_size, binary64),
-        backend);
-    return std::tuple(grad_hidden, grad_bias);
+                                                                       entropy, contract, context,
+                                                                       saved.size(0));
+                                  }),
+                                  mutable_view(saved));
+    return Outputs(logp_result, lse_result, entropy_result, row_max, row_sum, row_entropy_sum, saved);
   });
 }
 
 SAMEBITS_REGISTER(SAMEBITS_TORCH_KEY, library) {
   library.impl("linear_logp_forward", TORCH_BOX(&linear_logp_forward));
-  library.impl("linear_logp_backward", TORCH_BOX(&linear_logp_backward));
-  library.impl("linear_logp_backward_into", TORCH_BOX(&linear_logp_backward_into));
 }
 
 }  // namespace

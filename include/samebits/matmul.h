@@ -43,9 +43,15 @@ std::size_t matmul_workspace_bytes(const ConstTensorView& a, const ConstTensorVi
 /// logp_forward on the unfused product in float32 or float64; logits are never rounded to 16 bits.
 /// `options.rows` and invalid ids: only participating rows are computed.
 /// Scratch: block statistics of a bounded number of rows and one packed panel of weight per thread.
+///
+/// `saved` [N, V rounded up to 64] keeps, for linear_logp_backward, the unscaled probabilities of the first N rows that
+/// take part (docs/contract.md, "the P form"), which cost that one a product otherwise: on a GPU, for bfloat16 operands
+/// under tc16, without an entropy, beside row_max and row_sum. N is at most the number of rows, and of those listed;
+/// bfloat16, contiguous, 128-byte aligned. Absent or without rows elsewhere. Changes no bit.
 void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& weight,
                          const ConstTensorView& targets, const ConstTensorView& bias,
                          const LogpOptions& options, const LogpOutputs& outputs,
-                         const MatmulOptions& matmul_options = {}, const ExecContext& context = {});
+                         const MatmulOptions& matmul_options = {}, const ExecContext& context = {},
+                         const TensorView& saved = {});
 
 }  // namespace samebits

@@ -3,7 +3,7 @@
 import torch
 
 AUTO_BYTES = 4 << 30
-KEEPING: tuple[tuple[int, int], ...] = ()  # compute capabilities whose forward kernel can write probabilities
+KEEPING = ((9, 0),)  # compute capabilities whose forward kernel can write probabilities
 EVERY_ROW = 1 << 62  # a constant, so that a compiled call does not depend on the number of rows
 _COLUMNS = 64  # kept rows are padded to a multiple of so many
 

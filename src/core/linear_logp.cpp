@@ -1,4 +1,6 @@
 // samebits::linear_logp_forward: check, pick a backend, run.
+#include <algorithm>
+
 #include <samebits/linear_logp.h>
 #include <samebits/matmul.h>
 
@@ -40,7 +42,40 @@ void check_head(const ConstTensorView& hidden, const ConstTensorView& weight, co
   core::check_memory(bias, "bias", hidden.device);
 }
 
+// P is kept where it does not depend on the upstream and costs no more than to be written.
+void check_keeps(const core::LinearLogpProblem& head) {
+  const auto refuse = [](const std::string& why) {
+    throw Error(ErrorCode::kUnsupported, "saved", "is asked for " + why + "; may have no rows there");
+  };
+  if (!core::on_device(head.logp.device)) refuse("on a CPU, which keeps nothing");
+  if (!head.tc16 || head.hidden.dtype != DType::kBFloat16)
+    refuse("with " + name_of(head.hidden.dtype) + " operands under " + (head.tc16 ? "tc16" : "fma") +
+           "; P is kept for bfloat16 under tc16");
+  if (head.logp.wants_entropy()) refuse("beside an entropy, with which P depends on the upstream");
+  if (head.logp.row_max == nullptr || head.logp.row_sum == nullptr)
+    refuse("without row_max and row_sum, which its use needs");
+}
+
 }  // namespace
+
+void core::check_saved(const ConstTensorView& saved, const LinearLogpProblem& head,
+                       const LogpOptions& options) {
+  check_memory(saved, "saved", head.logp.device);
+  check_same_dtype(saved, "saved", head.hidden.dtype, "weight");
+  const std::int64_t columns = saved_columns(head.logp.vocab);
+  const std::int64_t most = options.rows ? std::min(head.logp.rows, options.rows.shape[0]) : head.logp.rows;
+  if (saved.rank != 2 || saved.shape[1] != columns || saved.shape[0] > most)
+    throw Error(ErrorCode::kInvalidArgument, "saved",
+                "has shape " + shape_text(saved) + "; must be [at most " + std::to_string(most) + ", " +
+                    std::to_string(columns) + "], rows that take part and columns of the vocabulary");
+  if (saved.shape[0] == 0) return;
+  const bool dense = saved.strides[1] == 1 && (saved.shape[0] == 1 || saved.strides[0] == columns);
+  const bool aligned = !on_device(saved.device) || reinterpret_cast<std::uintptr_t>(saved.data) % 128 == 0;
+  if (!dense || !aligned)
+    throw Error(ErrorCode::kInvalidArgument, "saved",
+                std::string(dense ? "is not aligned to 128 bytes" : "is strided") +
+                    "; must be contiguous and aligned to 128 bytes");
+}
 
 core::LinearLogpProblem core::head_problem(const ConstTensorView& hidden, const ConstTensorView& weight,
                                            const ConstTensorView& targets, const ConstTensorView& bias,
@@ -63,7 +98,8 @@ core::LinearLogpProblem core::head_problem(const ConstTensorView& hidden, const 
 void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& weight,
                          const ConstTensorView& targets, const ConstTensorView& bias,
                          const LogpOptions& options, const LogpOutputs& outputs,
-                         const MatmulOptions& matmul_options, const ExecContext& context) {
+                         const MatmulOptions& matmul_options, const ExecContext& context,
+                         const TensorView& saved) {
   if (matmul_options.bias)
     throw Error(ErrorCode::kInvalidArgument, "bias",
                 "is among the options of the product; must be the argument of linear_logp_forward");
@@ -76,18 +112,28 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
                      {"bias", bias},
                      {"temperature", options.row_temperature},
                      {"rows", options.rows}});
-  core::check_workspace(context.workspace, {{"hidden", hidden},
-                                            {"weight", weight},
-                                            {"targets", targets},
-                                            {"bias", bias},
-                                            {"temperature", options.row_temperature},
-                                            {"rows", options.rows},
-                                            {"logp", outputs.logp},
-                                            {"lse", outputs.lse},
-                                            {"entropy", outputs.entropy},
-                                            {"row_max", outputs.row_max},
-                                            {"row_sum", outputs.row_sum},
-                                            {"row_entropy_sum", outputs.row_entropy_sum}});
+  if (saved) {
+    core::check_saved(saved, problem, options);
+    problem.saved = {saved.data, saved.shape[0], core::saved_columns(problem.logp.vocab)};
+  }
+  if (problem.saved.rows > 0) check_keeps(problem);
+  const std::pair<const char*, ConstTensorView> operands[] = {{"hidden", hidden},
+                                                              {"weight", weight},
+                                                              {"targets", targets},
+                                                              {"bias", bias},
+                                                              {"temperature", options.row_temperature},
+                                                              {"rows", options.rows},
+                                                              {"logp", outputs.logp},
+                                                              {"lse", outputs.lse},
+                                                              {"entropy", outputs.entropy},
+                                                              {"row_max", outputs.row_max},
+                                                              {"row_sum", outputs.row_sum},
+                                                              {"row_entropy_sum", outputs.row_entropy_sum}};
+  for (const auto& [name, operand] : operands) {
+    if (saved && operand) core::check_no_overlap(saved, "saved", operand, name);
+    core::check_workspace(context.workspace, {{name, operand}});
+  }
+  core::check_workspace(context.workspace, {{"saved", saved}});
   if (core::on_device(problem.logp.device)) {
     const core::DeviceBackend& backend = core::pick_device_backend(problem.logp.device, context);
     if (problem.logp.rows > 0)
@@ -109,8 +155,9 @@ void linear_logp_forward(const ConstTensorView& hidden, const ConstTensorView& w
 std::size_t linear_logp_workspace_bytes(const ConstTensorView& hidden, const ConstTensorView& weight,
                                         const ConstTensorView& targets, const ConstTensorView& bias,
                                         const LogpOptions& options, bool entropy, std::string_view contract,
-                                        const ExecContext& context) {
+                                        const ExecContext& context, std::int64_t saved_rows) {
   core::LinearLogpProblem problem = core::head_problem(hidden, weight, targets, bias, options, contract);
+  problem.saved = {nullptr, saved_rows, core::saved_columns(problem.logp.vocab)};
   std::uint64_t any = 0;
   if (entropy) problem.logp.row_entropy_sum = &any;
   if (core::on_device(problem.logp.device))

@@ -50,13 +50,17 @@ void linear_logp_backward(const ConstTensorView& hidden, const ConstTensorView& 
                           const ConstTensorView& targets, const ConstTensorView& bias,
                           const LogpOptions& options, const LogpStats& stats, const LogpUpstream& upstream,
                           const LinearLogpGradients& gradients, std::string_view contract,
-                          const ExecContext& context) {
+                          const ExecContext& context, const ConstTensorView& saved) {
   core::LinearLogpGradient problem;
   core::LinearLogpProblem& head = problem.head;
   head = core::head_problem(hidden, weight, targets, bias, options, contract);
   head.logp.keep_unselected = false;
   core::set_statistics(head.logp, stats, bool{upstream.entropy});
   core::set_upstreams(head.logp, upstream, targets);
+  if (saved) {
+    core::check_saved(saved, head, options);
+    problem.saved = {saved.data, saved.shape[0], core::saved_columns(head.logp.vocab)};
+  }
 
   const DType wide = core::real_dtype(head.logp);
   const TensorView& weight_out = weight_gradient(gradients);
@@ -87,7 +91,8 @@ void linear_logp_backward(const ConstTensorView& hidden, const ConstTensorView& 
                                                             {"row_entropy_sum", stats.row_entropy_sum},
                                                             {"grad_logp", upstream.logp},
                                                             {"grad_lse", upstream.lse},
-                                                            {"grad_entropy", upstream.entropy}};
+                                                            {"grad_entropy", upstream.entropy},
+                                                            {"saved", saved}};
   const std::pair<const char*, ConstTensorView> outputs[] = {
       {"grad_hidden", gradients.hidden}, {weight_name, weight_out}, {"grad_bias", gradients.bias}};
   for (int i = 0; i < 3; ++i) {
@@ -120,9 +125,11 @@ std::size_t linear_logp_backward_workspace_bytes(const ConstTensorView& hidden, 
                                                  const ConstTensorView& targets, const ConstTensorView& bias,
                                                  const LogpOptions& options,
                                                  const LinearLogpGradients& gradients,
-                                                 std::string_view contract, const ExecContext& context) {
+                                                 std::string_view contract, const ExecContext& context,
+                                                 std::int64_t saved_rows) {
   core::LinearLogpGradient problem;
   problem.head = core::head_problem(hidden, weight, targets, bias, options, contract);
+  problem.saved = {nullptr, saved_rows, core::saved_columns(problem.head.logp.vocab)};
   set_gradients(problem, gradients, hidden, weight);
   const core::LogpProblem& logp = problem.head.logp;
   if (core::on_device(logp.device))

@@ -12,6 +12,7 @@ namespace samebits::core {
 // `head.logp` holds the saved statistics and the upstreams. Gradients not wanted have null data.
 struct LinearLogpGradient {
   LinearLogpProblem head = {};
+  SavedP<const void> saved = {};    // what the forward pass wrote; a CPU computes it again
   std::int64_t weight_rows = 0;     // V with padding: rows of weight, entries of bias
   RowArray<void> grad_hidden = {};  // rows of the type of hidden, dense along H
   void* grad_weight = nullptr;      // (v, k) of the type of weight, or of the accumulator's, dense along k
@@ -26,5 +27,11 @@ struct LinearLogpGradient {
 LinearLogpProblem head_problem(const ConstTensorView& hidden, const ConstTensorView& weight,
                                const ConstTensorView& targets, const ConstTensorView& bias,
                                const LogpOptions& options, std::string_view contract);
+
+// Elements of a row of saved P.
+constexpr std::int64_t saved_columns(std::int64_t vocab) { return (vocab + 63) / 64 * 64; }
+
+// Checks that `saved` is what a forward pass of this call can have kept.
+void check_saved(const ConstTensorView& saved, const LinearLogpProblem& head, const LogpOptions& options);
 
 }  // namespace samebits::core

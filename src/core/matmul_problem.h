@@ -27,6 +27,13 @@ struct MatmulProblem {
   std::int64_t bias_stride = 1;
 };
 
+// P of the first rows that take part, `stride` elements from row to row; none where `rows` is 0.
+template <class Void>
+struct SavedP {
+  Void* data = nullptr;
+  std::int64_t rows = 0, stride = 0;
+};
+
 // logp of hidden @ weight.T + bias; `logp.logits` is absent, `logp.rows` counts the rows of hidden.
 struct LinearLogpProblem {
   LogpProblem logp = {};
@@ -37,6 +44,7 @@ struct LinearLogpProblem {
   Operand weight = {};         // (v, k)
   const void* bias = nullptr;  // [V] or null
   std::int64_t bias_stride = 1;
+  SavedP<void> saved = {};  // to be written by the forward pass, on a device
 };
 
 }  // namespace samebits::core

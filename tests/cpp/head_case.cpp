@@ -1,9 +1,12 @@
 #include "head_case.h"
 
+#include <cstring>
 #include <memory>
 
+#include "order/number.h"
 #include "ref/linear_logp_backward.h"
 #include "ref/matmul.h"
+#include "ref/numbers.h"
 #include "run_case.h"
 
 namespace samebits::test {
@@ -137,7 +140,7 @@ struct Inputs {
 };
 
 HeadGradients gradients_of(Prepared call, const HeadCase& head, const ExecContext& context,
-                           const Wanted& wanted, Residence& residence) {
+                           const Wanted& wanted, Residence& residence, const KeptP* kept = nullptr) {
   const LogpCase& c = head.logp;
   Inputs in(head, call.hidden, call.weight, residence);
   const auto saved = [&](Values& values) {
@@ -155,13 +158,30 @@ HeadGradients gradients_of(Prepared call, const HeadCase& head, const ExecContex
         gradient(out.weight, {c.columns, head.size});
   if (out.bias.count() > 0) gradients.bias = gradient(out.bias, {c.columns});
   const LogpUpstream upstream{in.rows(c.grad_logp), in.rows(c.grad_lse), in.rows(c.grad_entropy)};
+  const TensorView p = kept == nullptr ? TensorView() : residence.enter(kept->storage(), kept->view());
   linear_logp_backward(in.hidden, in.weight, in.targets, in.bias, in.options, stats, upstream, gradients,
-                       head.contract, context);
+                       head.contract, context, p);
   residence.bring_back();
   return out;
 }
 
 }  // namespace
+
+KeptP::KeptP(std::int64_t rows, std::int64_t vocab)
+    : rows_(rows),
+      columns_((vocab + 63) / 64 * 64),
+      room_(static_cast<std::size_t>(2 * rows_ * columns_ + 64), kFill) {}
+
+std::span<std::byte> KeptP::storage() const {
+  const std::size_t past = reinterpret_cast<std::uintptr_t>(room_.data()) % 64;
+  return {room_.data() + (64 - past) % 64, static_cast<std::size_t>(2 * rows_ * columns_)};
+}
+
+std::uint16_t KeptP::at(std::int64_t row, std::int64_t column) const {
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, storage().data() + 2 * (row * columns_ + column), sizeof bits);
+  return bits;
+}
 
 HeadCase random_head_case(Rng& rng, std::int64_t rows, std::int64_t vocab, std::int64_t size, DType dtype) {
   HeadCase head;
@@ -192,12 +212,12 @@ HeadGradients head_gradients(const HeadCase& head, const std::string& backend, i
 }
 
 HeadGradients head_gradients(const HeadCase& head, const ExecContext& context, const Wanted& wanted,
-                             Residence& residence) {
-  return gradients_of(Prepared(head, false), head, context, wanted, residence);
+                             Residence& residence, const KeptP* kept) {
+  return gradients_of(Prepared(head, false), head, context, wanted, residence, kept);
 }
 
 LogpResult head_forward(const HeadCase& head, const ExecContext& context, const WantedRows& wanted,
-                        Residence& residence) {
+                        Residence& residence, const KeptP* kept) {
   const LogpCase& c = head.logp;
   Matrix hidden(head.hidden, c.rows, head.size, head.hidden_lay);
   Matrix weight(head.weight, c.columns, head.size, head.weight_lay);
@@ -213,9 +233,38 @@ LogpResult head_forward(const HeadCase& head, const ExecContext& context, const 
                             output(result.row_max, wanted.stats),
                             output(result.row_sum, wanted.stats),
                             output(result.row_entropy_sum, wanted.stats && wanted.entropy)};
+  const TensorView p = kept == nullptr ? TensorView() : residence.enter(kept->storage(), kept->view());
   linear_logp_forward(in.hidden, in.weight, in.targets, in.bias, in.options, outputs, {head.contract},
-                      context);
+                      context, p);
   residence.bring_back();
+  return result;
+}
+
+Values twin_p(const HeadCase& head) {
+  const Prepared call(head, false);
+  const core::LogpProblem& logp = call.problem.head.logp;
+  Values x(DType::kFloat32, head.logp.rows * head.logp.columns);
+  MatmulOptions options;
+  options.contract = "tc16";
+  const ConstTensorView bias(head.bias.bytes.data(), head.bias.dtype, {head.bias.count()});
+  if (head.bias.count() > 0) options.bias = bias;
+  matmul(call.hidden.view(), call.weight.transposed(),
+         {x.bytes.data(), x.dtype, {head.logp.rows, head.logp.columns}}, options);
+  std::vector<std::uint16_t> p;
+  for (std::int64_t row = 0; row < logp.rows; ++row) {
+    const std::int64_t target = logp.target(row);
+    if (logp.kind(row, target) != core::RowKind::kLive) continue;
+    const float it = 1.0f / static_cast<float>(logp.tau(row)), max = call.row_max.as<float>()[row];
+    const auto z = [&](std::int64_t v) { return x.as<float>()[row * head.logp.columns + v] * it; };
+    const float reference = max - z(target) <= 60.0f ? z(target) : max;
+    for (std::int64_t v = 0; v < logp.vocab; ++v) {
+      float value = v == target || max == -INFINITY ? 0.0f : ref::e0(z(v) - reference);
+      if (std::isnan(max) || max == INFINITY) value = ref::Numbers<float>::nan();
+      p.push_back(order::round_to<order::BFloat16>(value).bits);
+    }
+  }
+  Values result(DType::kBFloat16, static_cast<std::int64_t>(p.size()));
+  std::copy(p.begin(), p.end(), result.as<std::uint16_t>());
   return result;
 }
 

@@ -32,6 +32,22 @@ struct HeadGradients {
   Values hidden, weight, bias;
 };
 
+// Room for P of `rows` rows, of kFill; 64-byte aligned where it lies.
+class KeptP {
+ public:
+  KeptP(std::int64_t rows, std::int64_t vocab);
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  TensorView view() const { return {storage().data(), DType::kBFloat16, {rows_, columns_}}; }
+  std::span<std::byte> storage() const;
+  // The bits of an element.
+  std::uint16_t at(std::int64_t row, std::int64_t column) const;
+
+ private:
+  std::int64_t rows_, columns_;  // V rounded up to 64
+  mutable std::vector<std::byte> room_;
+};
+
 // Normal elements, targets within the vocabulary, upstream of logp alone.
 HeadCase random_head_case(Rng& rng, std::int64_t rows, std::int64_t vocab, std::int64_t size, DType dtype);
 
@@ -41,7 +57,7 @@ HeadCase take_rows(const HeadCase& head, const std::vector<std::int64_t>& picked
 HeadGradients head_gradients(const HeadCase& head, const std::string& backend, int threads,
                              const Wanted& wanted = {});
 HeadGradients head_gradients(const HeadCase& head, const ExecContext& context, const Wanted& wanted,
-                             Residence& residence);
+                             Residence& residence, const KeptP* kept = nullptr);
 
 // Which outputs of the forward pass are asked for beside logp.
 struct WantedRows {
@@ -49,7 +65,10 @@ struct WantedRows {
 };
 // What was not asked for keeps kFill.
 LogpResult head_forward(const HeadCase& head, const ExecContext& context, const WantedRows& wanted,
-                        Residence& residence);
+                        Residence& residence, const KeptP* kept = nullptr);
+
+// [rows that take part, vocab] under tc16 with bf16 operands and no entropy gradient, of dense operands.
+Values twin_p(const HeadCase& head);
 
 HeadGradients twin_gradients(const HeadCase& head, const Wanted& wanted = {});
 

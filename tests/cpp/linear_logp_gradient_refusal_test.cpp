@@ -26,10 +26,11 @@ struct Call {
                                 {grad_bias, DType::kFloat32, {4}}};
   std::string_view contract = "auto";
   ExecContext context;
+  ConstTensorView saved{hidden, DType::kFloat32, {0, 64}};
 
   void run() const {
     linear_logp_backward(hidden_view, weight_view, targets_view, bias_view, options, stats, upstreams,
-                         gradients, contract, context);
+                         gradients, contract, context, saved);
   }
 };
 
@@ -69,6 +70,11 @@ TEST(LinearLogpGradientRefusal, names_the_argument_and_writes_nothing) {
          c.gradients.weight_accumulator.dtype = DType::kFloat64;
          c.gradients.weight = {};
        }},
+      {"saved", [](Call& c) { c.saved.dtype = DType::kBFloat16; }},
+      {"saved", [](Call& c) { c.saved.shape[0] = 3; }},
+      {"saved", [](Call& c) { c.saved.shape[1] = 4; }},
+      {"saved", [](Call& c) { c.saved = {c.hidden, DType::kFloat32, {64}}; }},
+      {"saved", [](Call& c) { c.saved = {c.hidden, DType::kFloat32, {2, 64}, {0, 1}}; }},
       {"grad_bias", [](Call& c) { c.bias_view = {}; }},
       {"grad_bias", [](Call& c) { c.gradients.bias.shape[0] = 5; }},
       {"backend", [](Call& c) { c.context.backend = "abacus"; }},

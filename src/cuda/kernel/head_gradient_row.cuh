@@ -1,7 +1,9 @@
 // What a row of the logits' gradient is made of: the P form, or in binary64 the gradient itself.
 #pragma once
 
+#include "core/matmul_problem.h"
 #include "cuda/kernel/row_finish.cuh"
+#include "cuda/launch/head_rows.h"
 #include "order/p_form.h"
 
 namespace samebits::cuda {
@@ -21,6 +23,16 @@ struct Upstreams {
 
 template <class Row>
 using GradientForm = std::conditional_t<sizeof(typename Row::Real) == 4, order::PRow, HeadRow64>;
+
+// z of a position's target; `x` is its product.
+template <class Real>
+__device__ __forceinline__ Real target_z(const core::LinearLogpProblem& head, const HeadRows& list,
+                                         std::int64_t position, Real x) {
+  if (head.bias != nullptr)
+    x = x + load_logit<Real>(static_cast<const char*>(head.bias), head.logp.dtype,
+                             list.target[position] * head.bias_stride);
+  return list.inverse_tau == nullptr ? x : x * static_cast<const Real*>(list.inverse_tau)[position];
+}
 
 // An element of P, before it is rounded; `target`: the column is the target's.
 __device__ __forceinline__ float p_value(const order::PRow& row, float z, bool target) {

@@ -80,13 +80,10 @@ __global__ void __launch_bounds__(kPrepareThreads)
   const std::int64_t position = blockIdx.x * std::int64_t{kPrepareThreads} + threadIdx.x;
   std::uint32_t scale = 0;
   if (position < *at.list.count) {
-    const std::int64_t row = at.list.row[position], target = at.list.target[position];
+    const std::int64_t row = at.list.row[position];
     const Real it =
         at.list.inverse_tau == nullptr ? Real(1) : static_cast<const Real*>(at.list.inverse_tau)[position];
-    Real x = logit[position];
-    if (head.bias != nullptr)
-      x = x + load_logit<Real>(static_cast<const char*>(head.bias), logp.dtype, target * head.bias_stride);
-    const Real z = x * it;
+    const Real z = target_z(head, at.list, position, logit[position]);
     const order::RowStats<Row> stats{static_cast<const Real*>(logp.saved_max)[row],
                                      load_sum<Row>(logp.saved_sum, row),
                                      load_sum<Row>(logp.saved_entropy_sum, row)};

@@ -1,7 +1,7 @@
 // linear_logp forward: the rows that take part, their block statistics by an engine, and the end of each row.
 #include "cuda/kernel/head_forward.cuh"
 #include "cuda/launch/head_engines.h"
-#include "cuda/launch/head_rows.h"
+#include "cuda/launch/head_saved.h"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/operators.h"
 #include "cuda/launch/row_list.h"
@@ -13,8 +13,7 @@ namespace {
 constexpr std::int64_t kChunkBytes = std::int64_t{112} << 20, kMostRows = 8192;
 
 // Rows of a chunk: as few chunks as possible, of equal length.
-std::int64_t chunk_rows(const core::LinearLogpProblem& head, std::int64_t row_bytes) {
-  const std::int64_t rows = head.logp.rows;
+std::int64_t chunk_rows(std::int64_t rows, std::int64_t row_bytes) {
   const std::int64_t most = std::clamp<std::int64_t>(kChunkBytes / row_bytes / 128 * 128, 128, kMostRows);
   if (rows <= most) return rows;
   const std::int64_t chunks = (rows + most - 1) / most;
@@ -27,22 +26,34 @@ struct ForwardArrays {
 
   HeadRows rows;
   std::int64_t chunk = 0, blocks = 0;
-  Real* target_logit = nullptr;  // [rows]
+  Real* target_logit = nullptr;  // [positions]
   void* hidden = nullptr;        // [chunk, stride]
   BlockStats<Real> stats = {};   // each [blocks, chunk]
   void* engine = nullptr;
+  HeadSaving saving;
 
-  ForwardArrays(const core::LinearLogpProblem& head, const HeadEngine& by, Pieces& pieces)
-      : rows(head.logp, false, pieces), blocks(order::block_count(head.logp.vocab)) {
+  ForwardArrays(const core::LinearLogpProblem& head, const HeadEngine& by, Pieces& pieces,
+                const core::DeviceCall& call)
+      : rows(head.logp, most_positions(head.logp, call), false, pieces),
+        chunk(chunk_rows(rows.capacity, row_bytes(head))),
+        blocks(order::block_count(head.logp.vocab)),
+        saving(head, by, rows.capacity, chunk, pieces) {
     const bool entropy = head.logp.wants_entropy();
-    const std::int64_t hidden_bytes = gathered_stride(head.hidden_size) * dtype_size(head.hidden.dtype);
-    chunk = chunk_rows(head, hidden_bytes + BlockStats<Real>::bytes(blocks, entropy));
     pieces.take(target_logit, rows.capacity);
-    hidden = pieces.take_bytes(static_cast<std::size_t>(gathered_room(chunk) * hidden_bytes));
+    hidden = pieces.take_bytes(static_cast<std::size_t>(gathered_room(chunk) * hidden_bytes(head)));
     pieces.take(stats.m, chunk * blocks);
     pieces.take(stats.s, chunk * blocks);
     if (entropy) pieces.take(stats.u, chunk * blocks);
     engine = pieces.take_bytes(by.scratch_bytes(chunk));
+  }
+
+ private:
+  static std::int64_t hidden_bytes(const core::LinearLogpProblem& head) {
+    return gathered_stride(head.hidden_size) * dtype_size(head.hidden.dtype);
+  }
+  static std::int64_t row_bytes(const core::LinearLogpProblem& head) {
+    return hidden_bytes(head) +
+           BlockStats<Real>::bytes(order::block_count(head.logp.vocab), head.logp.wants_entropy());
   }
 };
 
@@ -50,10 +61,11 @@ template <class Row>
 void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scratch,
          const core::DeviceCall& call) {
   Pieces pieces(&scratch);
-  const ForwardArrays<Row> at(head, engine, pieces);
+  const ForwardArrays<Row> at(head, engine, pieces, call);
   engine.use_scratch(at.engine);
   list_head_rows(head.logp, at.rows, call);
-  in_ranges(head.logp.rows, at.chunk, [&](std::int64_t first, std::int64_t rows) {
+  if constexpr (sizeof(typename Row::Real) == 4) at.saving.prepare(head, at.rows, at.target_logit, call);
+  in_ranges(at.rows.capacity, at.chunk, [&](std::int64_t first, std::int64_t rows) {
     const PositionRange range{first, rows, at.rows.count};
     gather_hidden(head, at.rows, range, at.hidden, call);
     StatsTask task;
@@ -65,6 +77,7 @@ void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scrat
     task.sum = reinterpret_cast<float*>(at.stats.s);
     task.entropy_sum = reinterpret_cast<float*>(at.stats.u);
     task.target_logit = reinterpret_cast<float*>(at.target_logit);
+    at.saving.add_to(task, head);
     engine.block_stats(task, call);
     const RangeStats<Row> from{range, at.stats, at.target_logit, static_cast<int>(at.blocks)};
     if (rows <= kFewRows)
@@ -72,6 +85,7 @@ void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scrat
     else
       launch("finish_rows", finish_rows<Row>, {(rows + kFinishRows - 1) / kFinishRows, 32 * kFinishWarps},
              call, head.logp, at.rows, from);
+    at.saving.finish(head, engine, at.rows, range, at.hidden, call);
   });
 }
 
@@ -79,9 +93,9 @@ std::size_t scratch_bytes(const core::LinearLogpProblem& head, const HeadEngine&
                           const core::DeviceCall& call) {
   Pieces pieces(nullptr);
   if (head.logp.binary64)
-    ForwardArrays<order::Row64V1>(head, engine, pieces);
+    ForwardArrays<order::Row64V1>(head, engine, pieces, call);
   else
-    ForwardArrays<order::RowV1>(head, engine, pieces);
+    ForwardArrays<order::RowV1>(head, engine, pieces, call);
   return with_row_list(head.logp, call, pieces.bytes());
 }
 

@@ -16,13 +16,14 @@ struct HeadScalars {
 template <class Row>
 struct HeadGradientRows {
   HeadRows list;
-  GradientForm<Row>* form = nullptr;  // [capacity], as all here
+  GradientForm<Row>* form = nullptr;  // by position, as all here
   typename Row::Real* y = nullptr;    // gradient of the target's column; of the P form
   std::int32_t* exponent = nullptr;   // w
   std::int32_t* nan_row = nullptr;    // 1: grad_hidden of the row is NaN
   HeadScalars* scalars = nullptr;     // one
 
-  HeadGradientRows(const core::LogpProblem& problem, Pieces& pieces) : list(problem, true, pieces) {
+  HeadGradientRows(const core::LogpProblem& problem, std::int64_t most, Pieces& pieces)
+      : list(problem, most, true, pieces) {
     pieces.take(form, list.capacity);
     pieces.take(y, list.capacity);
     pieces.take(exponent, list.capacity);

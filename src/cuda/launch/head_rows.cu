@@ -20,15 +20,15 @@ void gather(const core::LinearLogpProblem& head, const HeadRows& rows, const Pos
 
 }  // namespace
 
-HeadRows::HeadRows(const core::LogpProblem& problem, bool positions, Pieces& pieces)
-    : capacity(problem.rows) {
+HeadRows::HeadRows(const core::LogpProblem& problem, std::int64_t most, bool positions, Pieces& pieces)
+    : capacity(most) {
   pieces.take(count, 1);
   pieces.take(row, capacity);
   pieces.take(target, capacity);
   if (problem.row_temperature || problem.temperature != 1.0)
     inverse_tau = pieces.take_bytes(static_cast<std::size_t>(capacity) * (problem.binary64 ? 8 : 4));
-  if (positions) pieces.take(position, capacity);
-  if (list_ctas(capacity) > 1) pieces.take(counts, list_ctas(capacity));
+  if (positions) pieces.take(position, problem.rows);
+  if (list_ctas(problem.rows) > 1) pieces.take(counts, list_ctas(problem.rows));
 }
 
 void check_row_count(const core::LogpProblem& problem) {

@@ -1,6 +1,8 @@
 // The list of a head's rows that take part, made on the device, and their hidden states gathered.
 #pragma once
 
+#include <algorithm>
+
 #include "cuda/launch/head_engine.h"
 #include "cuda/launch/pieces.h"
 
@@ -9,18 +11,28 @@ namespace samebits::cuda {
 // Rows of the call that one CTA looks at.
 inline constexpr int kRowsOfList = 1024;
 
-// Arrays by position, `capacity` long: as many as the call has rows.
+// Rows of a call that can take part.
+inline std::int64_t most_positions(const core::LogpProblem& problem, const core::DeviceCall& call) {
+  return call.rows ? std::min(problem.rows, call.rows.shape[0]) : problem.rows;
+}
+
+// Positions of saved P that are used, of `rows` that there is room for: all positions, or whole tiles of 128 rows.
+inline std::int64_t saved_positions(std::int64_t rows, std::int64_t positions) {
+  return rows >= positions ? positions : rows / 128 * 128;
+}
+
+// Arrays by position, `capacity` long: as many as rows can take part.
 struct HeadRows {
   std::int64_t capacity = 0;
   std::int32_t* count = nullptr;  // how many take part
   std::int32_t* row = nullptr;    // number of the row in the call
   std::int64_t* target = nullptr;
   void* inverse_tau = nullptr;       // float or double; null without a temperature
-  std::int32_t* position = nullptr;  // [capacity] of each row of the call, or -1; null when nobody asks
+  std::int32_t* position = nullptr;  // [rows] of each row of the call, or -1; null when nobody asks
   std::int32_t* counts = nullptr;    // [CTAs] of the list
 
   HeadRows() = default;
-  HeadRows(const core::LogpProblem& problem, bool positions, Pieces& pieces);
+  HeadRows(const core::LogpProblem& problem, std::int64_t most, bool positions, Pieces& pieces);
 };
 
 // Throws Error when the call has more rows than positions can count.

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "cuda/launch/head_p_walk.h"
 #include "cuda/launch/head_weight_walk.h"
 #include "cuda/launch/id_order.h"
 
@@ -21,14 +22,15 @@ class HeadWalk {
         engine_(engine),
         call_(call),
         shape_(shape_of(problem.head)),
-        split_(problem, shape_, engine),
+        split_(problem, shape_, engine, most_positions(problem.head.logp, call)),
         chunks_(split_.chunks(problem.head.logp.vocab)),
         at_(problem, split_, shape_, engine, pieces),
+        p_(problem, engine, call, shape_, split_, at_),
         weight_(problem, engine, call, shape_, split_, at_) {}
 
   // Of what the pieces do not count: the rows by target.
   std::size_t order_bytes() const {
-    return sorts() ? find_id_runs_bytes(problem_.head.logp.rows, problem_.head.logp.vocab, call_) : 0;
+    return sorts() ? find_id_runs_bytes(split_.positions, problem_.head.logp.vocab, call_) : 0;
   }
 
   void run(Scratch& scratch) {
@@ -43,9 +45,10 @@ class HeadWalk {
         if (at_.entries != nullptr) weight_.find_entries(chunks_);
       }
     clear_head_padding(problem_, call_);
-    zero(at_.counts, problem_.grad_hidden ? problem_.head.logp.rows * problem_.head.hidden_size : 0);
-    if (problem_.head.logp.rows == 0) zero(at_.total, weight() ? split_.total_rows * size() : 0);
+    zero(at_.counts, problem_.grad_hidden ? split_.positions * size() : 0);
+    if (split_.positions == 0) zero(at_.total, weight() ? split_.total_rows * size() : 0);
 
+    p_.add_saved_hidden();
     for (const HeadChunk& chunk : chunks_) walk_rows(chunk);
     if (problem_.grad_hidden) finish_head_hidden<Row>(problem_, at_.rows, at_.counts, call_);
   }
@@ -62,52 +65,26 @@ class HeadWalk {
   }
 
   void walk_rows(const HeadChunk& chunk) {
-    const PColumns columns{at_.p, at_.p_stride, chunk.column, chunk.columns};
+    PColumns columns;
     PositionRange range{0, 0, at_.rows.list.count};
     do {  // once where there are none, for the sums of nothing
-      range.rows = std::min(split_.rows, problem_.head.logp.rows - range.first);
-      const bool once =
-          split_.one_range && columns.column != 0;  // what does not depend on the columns is there
-      if (!once) gather_hidden(problem_.head, at_.rows.list, range, at_.hidden, call_);
-      fill_p(columns, range);
-      if (problem_.grad_hidden) add_hidden(chunk, range);
-      if (weight() && !once) fill_head_x<Row>(problem_.head, at_.rows, range, at_.x, call_);
-      if (weight()) weight_.add(columns, range);
+      range.rows = std::min(split_.rows, split_.positions - range.first);
+      columns = p_.find(chunk, range);
+      if (weight()) weight_.add(columns, x_of(range, chunk.column == 0), range);
       if (problem_.grad_bias != nullptr)
         add_head_bias<Row>(problem_.head, at_.rows, range, columns, at_.bias_partial, at_.bias_total, call_);
       range.first += range.rows;
-    } while (range.first < problem_.head.logp.rows);
+    } while (range.first < split_.positions);
     if (problem_.grad_bias != nullptr)
       finish_head_bias<Row>(problem_, at_.rows, at_.targets, columns, at_.bias_total, call_);
   }
 
-  void fill_p(const PColumns& columns, const PositionRange& range) {
-    PTask task;
-    task.range = range;
-    task.hidden = {at_.hidden, gathered_stride(size()), gathered_room(split_.rows)};
-    task.column = columns.column;
-    task.columns = columns.columns;
-    task.inverse_tau = static_cast<const float*>(at_.rows.list.inverse_tau);
-    task.target = at_.rows.list.target;
-    task.rows = at_.rows.form;
-    task.sloped = bool{problem_.head.logp.grad_entropy};
-    task.p = at_.p;
-    task.p_stride = at_.p_stride;
-    if (range.rows > 0) engine_.fill_p(task, call_);
-  }
-
-  void add_hidden(const HeadChunk& columns, const PositionRange& range) {
-    HiddenTask task;
-    task.range = range;
-    task.column = columns.column;
-    task.columns = columns.columns;
-    task.segments = columns.segments;
-    task.p = at_.p;
-    task.p_stride = at_.p_stride;
-    task.exponent = at_.rows.exponent;
-    task.nan_row = at_.rows.nan_row;
-    task.counts = at_.counts;
-    if (range.rows > 0) engine_.add_hidden(task, call_);
+  // X of a range, made where it is not there yet.
+  const void* x_of(const PositionRange& range, bool first_columns) {
+    const std::int64_t row = gathered_stride(size()) * dtype_size(stored_dtype(shape_));
+    void* const x = split_.holds_x() ? static_cast<std::byte*>(at_.x) + range.first * row : at_.x;
+    if (first_columns || !split_.holds_x()) fill_head_x<Row>(problem_.head, at_.rows, range, x, call_);
+    return x;
   }
 
   const core::LinearLogpGradient& problem_;
@@ -117,6 +94,7 @@ class HeadWalk {
   const HeadSplit split_;
   const std::vector<HeadChunk> chunks_;
   HeadBuffers<Row> at_;
+  HeadPWalk<Row> p_;
   HeadWeightWalk<Row> weight_;
 };
 

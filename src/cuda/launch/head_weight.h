@@ -62,8 +62,8 @@ struct WeightFinish {
 
 // Columns of grad_weight that one call of add_weight finishes.
 inline constexpr std::int64_t kFinishedColumns = order::kSegment;
-// Side rows of a call: what is left of 256 MiB for the scratch of 8192 rows of Nemotron-3-Nano's head.
-inline constexpr std::int64_t kSideRows = 3968;
+// Side rows of a call, where P is held too: half of what 8192 rows can need, so that two passes are enough.
+inline constexpr std::int64_t kSideRows = order::kSegment / 2;
 
 // `entries` of the columns from each of `begins`, ascending, to the next, and to `vocab` at the end.
 void find_column_entries(const TargetRuns& targets, std::span<const std::int32_t> begins, std::int64_t vocab,

@@ -26,17 +26,17 @@ class HeadWeightWalk {
     find_column_entries(at_.targets, begins, problem_.head.logp.vocab, split_.total_rows, at_.entries, call_);
   }
 
-  // With the last range the columns are finished.
-  void add(const PColumns& columns, const PositionRange& range) {
-    const bool last = range.first + range.rows == problem_.head.logp.rows;
+  // With the last range the columns are finished. `x` is that of the range.
+  void add(const PColumns& columns, const void* x, const PositionRange& range) {
+    const bool last = range.first + range.rows == split_.positions;
     in_ranges(columns.columns, split_.weight_columns, [&](std::int64_t first, std::int64_t count) {
       WeightTask task;
       task.range = range;
       task.column = columns.column + first;
       task.columns = count;
-      task.p = element_at(at_.p, stored_dtype(shape_), first);
-      task.p_stride = at_.p_stride;
-      task.x = at_.x;
+      task.p = element_at(columns.p, stored_dtype(shape_), first);
+      task.p_stride = columns.p_stride;
+      task.x = x;
       task.x_stride = gathered_stride(problem_.head.hidden_size);
       task.total = reinterpret_cast<float*>(at_.total);
       if (range.rows == 0 || !last || !split_.engine_finishes) {
@@ -67,8 +67,9 @@ class HeadWeightWalk {
       finish.side.entries = at_.entries + calls_++;
       finish.side.capacity = static_cast<std::uint32_t>(split_.total_rows);
     }
-    const int passes =
-        split_.one_range ? static_cast<int>((head.logp.rows + split_.total_rows - 1) / split_.total_rows) : 1;
+    const int passes = split_.one_range
+                           ? static_cast<int>((split_.positions + split_.total_rows - 1) / split_.total_rows)
+                           : 1;
     for (; finish.side.pass < passes; ++finish.side.pass) {
       engine_.add_weight(task, call_);
       finish_head_weight<Row>(problem_, at_.rows, at_.targets, at_.total, task.column, task.columns,

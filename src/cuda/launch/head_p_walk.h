@@ -1,0 +1,105 @@
+// P in the walk of a head's gradient, what the forward pass kept of it and what is computed, and its products with weight.
+#pragma once
+
+#include "cuda/launch/head_buffers.h"
+#include "cuda/launch/launch.h"
+#include "cuda/launch/product_tiles.h"
+
+namespace samebits::cuda {
+
+template <class Row>
+class HeadPWalk {
+ public:
+  HeadPWalk(const core::LinearLogpGradient& problem, HeadEngine& engine, const core::DeviceCall& call,
+            const HeadShape& shape, const HeadSplit& split, const HeadBuffers<Row>& at)
+      : problem_(problem), engine_(engine), call_(call), shape_(shape), split_(split), at_(at) {}
+
+  // What saved positions give to grad_hidden: of all columns at a time.
+  void add_saved_hidden() {
+    const std::int64_t vocab = problem_.head.logp.vocab;
+    for (const HeadChunk& all : split_.chunks(vocab, vocab))
+      in_ranges(split_.saved, split_.rows, [&](std::int64_t first, std::int64_t rows) {
+        add_hidden(all, {first, rows, at_.rows.list.count}, saved_p(all, first));
+      });
+  }
+
+  // P of a chunk and a range. Positions that are not saved give their part of grad_hidden.
+  PColumns find(const HeadChunk& chunk, const PositionRange& range) {
+    const std::int64_t saved = std::clamp<std::int64_t>(split_.saved - range.first, 0, range.rows);
+    if (saved > 0 && saved == range.rows) return saved_p(chunk, range.first);
+    const PositionRange rest{range.first + saved, range.rows - saved, range.count};
+    fill_p(chunk, rest, saved);
+    add_hidden(chunk, rest, {p_row(saved), at_.p_stride, chunk.column, chunk.columns});
+    if (problem_.grad_weight != nullptr || problem_.grad_bias != nullptr)
+      copy_saved(chunk, {range.first, saved, range.count});
+    return {at_.p, at_.p_stride, chunk.column, chunk.columns};
+  }
+
+ private:
+  std::int64_t bytes_of(std::int64_t elements) const { return elements * dtype_size(stored_dtype(shape_)); }
+  void* p_row(std::int64_t row) const {
+    return static_cast<std::byte*>(at_.p) + bytes_of(row * at_.p_stride);
+  }
+  PColumns saved_p(const HeadChunk& chunk, std::int64_t position) const {
+    const core::SavedP<const void>& saved = problem_.saved;
+    return {element_at(saved.data, stored_dtype(shape_), position * saved.stride + chunk.column),
+            saved.stride, chunk.column, chunk.columns};
+  }
+
+  // The saved rows of a range, ahead of those that are computed.
+  void copy_saved(const HeadChunk& chunk, const PositionRange& range) {
+    if (range.rows == 0) return;
+    const PColumns from = saved_p(chunk, range.first);
+    const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(bytes_of(elements)); };
+    check(cudaMemcpy2DAsync(at_.p, bytes(at_.p_stride), from.p, bytes(from.p_stride), bytes(chunk.columns),
+                            static_cast<std::size_t>(range.rows), cudaMemcpyDeviceToDevice, stream_of(call_)),
+          "copy_saved");
+  }
+
+  // P of a range, from row `row` of the buffer on.
+  void fill_p(const HeadChunk& chunk, const PositionRange& range, std::int64_t row) {
+    const std::int64_t stride = gathered_stride(problem_.head.hidden_size);
+    in_ranges(range.rows, split_.gathered, [&](std::int64_t first, std::int64_t rows) {
+      const PositionRange part{range.first + first, rows, range.count};
+      // One range's hidden states are there from the first columns on.
+      if (!split_.one_range || chunk.column == 0)
+        gather_hidden(problem_.head, at_.rows.list, part, at_.hidden, call_);
+      PTask task;
+      task.range = part;
+      task.hidden = {at_.hidden, stride, gathered_room(split_.gathered)};
+      task.column = chunk.column;
+      task.columns = chunk.columns;
+      task.inverse_tau = static_cast<const float*>(at_.rows.list.inverse_tau);
+      task.target = at_.rows.list.target;
+      task.rows = at_.rows.form;
+      task.sloped = bool{problem_.head.logp.grad_entropy};
+      task.p = p_row(row + first);
+      task.p_stride = at_.p_stride;
+      engine_.fill_p(task, call_);
+    });
+  }
+
+  void add_hidden(const HeadChunk& chunk, const PositionRange& range, const PColumns& p) {
+    if (!problem_.grad_hidden || range.rows == 0) return;
+    HiddenTask task;
+    task.range = range;
+    task.column = chunk.column;
+    task.columns = chunk.columns;
+    task.segments = chunk.segments;
+    task.p = p.p;
+    task.p_stride = p.p_stride;
+    task.exponent = at_.rows.exponent;
+    task.nan_row = at_.rows.nan_row;
+    task.counts = at_.counts;
+    engine_.add_hidden(task, call_);
+  }
+
+  const core::LinearLogpGradient& problem_;
+  HeadEngine& engine_;
+  const core::DeviceCall& call_;
+  const HeadShape& shape_;
+  const HeadSplit& split_;
+  const HeadBuffers<Row>& at_;
+};
+
+}  // namespace samebits::cuda
