@@ -37,9 +37,15 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def contestants(title: str, lines: list[dict], label: Callable[[dict], Any], key: str) -> str:
-    """One row for each line, one column for each contestant of any line's `key`."""
-    names = list(dict.fromkeys(name for line in lines for name in line[key]))
+def contestants(
+    title: str,
+    lines: list[dict],
+    label: Callable[[dict], Any],
+    key: str,
+    wanted: Callable[[str], bool] = lambda name: True,
+) -> str:
+    """One row for each line, one column for each contestant of any line's `key` that is wanted."""
+    names = [name for name in dict.fromkeys(name for line in lines for name in line[key]) if wanted(name)]
     return table([title, *names], ([label(line), *(line[key].get(name) for name in names)] for line in lines))
 
 
@@ -100,9 +106,16 @@ def differing(record: dict) -> int:
 
 def gpu_logp(root: Path) -> str:
     """logp against its peers on large batches."""
-    return _per_device(
-        root, "timings", lambda found, _: contestants("ms", found["large"], _shape, "milliseconds")
-    )
+
+    def of_backward(name: str) -> bool:
+        return "backward" in name or name == "copy"
+
+    def part(found: dict, _: Path) -> str:
+        lines = found["large"]
+        forward = contestants("ms", lines, _shape, "milliseconds", lambda name: not of_backward(name))
+        return f"{forward}\n\n{contestants('ms', lines, _shape, 'milliseconds', of_backward)}"
+
+    return _per_device(root, "timings", part)
 
 
 def gpu_few(root: Path) -> str:
@@ -165,7 +178,9 @@ def _bench_table() -> ModuleType:
 
 def cpu_logp(root: Path) -> str:
     """logp against PyTorch on the CPU of bench/results."""
-    found = json.loads((root / "bench" / "results" / "logp_vs_torch.json").read_text())
+    found = _load(root / "bench" / "results" / "logp_vs_torch.json")
+    if found is None:
+        return "`bench/results/logp_vs_torch.json` has not been recorded."
     lines = {(line["kind"], *_cell_of(line)): line for line in found["entries"]}
     rows = [
         [
@@ -199,10 +214,21 @@ def _faster(line: dict) -> str:
 
 
 def cpu_overhead(root: Path) -> str:
-    """What a call costs on one short row."""
-    found = json.loads((root / "bench" / "results" / "call_overhead.json").read_text())
-    lines = [{"call": name, "us": times} for name, times in found["overhead_us"].items()]
-    return _machine(found) + contestants("one row of 128 logits, us", lines, lambda line: line["call"], "us")
+    """What a call costs on one short row, and one row of a vocabulary from Python and from C++."""
+    found = _load(root / "bench" / "results" / "call_overhead.json")
+    if found is None:
+        return "`bench/results/call_overhead.json` has not been recorded."
+    calls = [{"call": name, "us": times} for name, times in found["overhead_us"].items()]
+    decode = [
+        {"call": name, "us": {"Python": times["median"], "C++": found["decode_cpp_us"][name]["median"]}}
+        for name, times in found["decode_python_us"].items()
+    ]
+    return _machine(found) + "\n\n".join(
+        [
+            contestants("one row of 128 logits, us", calls, lambda line: line["call"], "us"),
+            contestants("one row of 131072 logits, median us", decode, lambda line: line["call"], "us"),
+        ]
+    )
 
 
 def _machine(found: dict) -> str:
