@@ -33,7 +33,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return "not run"
     if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+        return f"{value:#.3g}".rstrip(".") if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
