@@ -1,6 +1,6 @@
 """What is measured: an operator, a shape, a dtype, a place and a pass; its inputs; and who takes part."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from . import table
 from .errors import BenchError
 
 DTYPES = {
@@ -57,22 +58,7 @@ class Case:
     @property
     def title(self) -> str:
         """One line for people."""
-        return title(vars(self))
-
-
-def shape(case: Mapping[str, Any]) -> str:
-    """The sizes that it has, of a case or of an entry of the result."""
-    return " x ".join(str(case[name]) for name in ("tokens", "vocab", "hidden") if case[name])
-
-
-def place(case: Mapping[str, Any]) -> str:
-    """Threads or GPU."""
-    return case["device"] if case["device"].startswith("cuda") else f"{case['threads']} threads"
-
-
-def title(case: Mapping[str, Any]) -> str:
-    """One line for people."""
-    return f"{case['op']} {case['mode']} {case['dtype']}, {shape(case)}, {place(case)}"
+        return table.call(vars(self))
 
 
 class Inputs(NamedTuple):

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .cases import place, shape
-from .table import time_unit
+from .table import place, shape, time_unit
 
 COLOURS = ("#0f766e", "#c2412d", "#c98a1b", "#3b5bdb", "#862e9c", "#5c940d", "#d6336c", "#495057")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")

@@ -1,16 +1,33 @@
-"""The result as tables: for a terminal, and in Markdown for documents."""
+"""The result as tables: for a terminal, and in Markdown for documents.
 
+This file needs nothing of the package: the documentation site loads it alone.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
-from . import cases
+
+def shape(case: Mapping[str, Any]) -> str:
+    """The sizes that there are."""
+    return " x ".join(str(case[name]) for name in ("tokens", "vocab", "hidden") if case[name])
+
+
+def place(case: Mapping[str, Any]) -> str:
+    """Threads or GPU."""
+    if case["device"].startswith("cuda"):
+        return case["device"]
+    return f"{case['threads']} thread{'s' if case['threads'] > 1 else ''}"
+
+
+def call(case: Mapping[str, Any]) -> str:
+    """What is called, in one line; of a case or of an entry of the result, as `shape` and `place`."""
+    return f"{case['op']} {case['mode']} {case['dtype']}, {shape(case)}, {place(case)}"
 
 
 def title(case: dict[str, Any]) -> str:
     """What was measured, in one line."""
     several = case["inputs_in_a_row"]
-    return f"{cases.title(case)}, " + (
-        f"{several} inputs in a row" if several > 1 else f"{case['cache']} cache"
-    )
+    return f"{call(case)}, " + (f"{several} inputs in a row" if several > 1 else f"{case['cache']} cache")
 
 
 def time_unit(seconds: float) -> tuple[str, float]:
