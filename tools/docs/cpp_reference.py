@@ -72,7 +72,7 @@ def _members(kind: ClassScope) -> Iterator[tuple[str, str | None]]:
             yield f"{field.type.format()} {field.name}{value}", field.doxygen
     for method in kind.methods:
         if method.access == "public" and method.doxygen:
-            yield _signature(method).replace("\n", "").replace("    ", ""), method.doxygen
+            yield _signature(method, most=1000), method.doxygen
 
 
 def _items(members: Iterable[tuple[str, str | None]]) -> Iterator[str]:
@@ -81,16 +81,15 @@ def _items(members: Iterable[tuple[str, str | None]]) -> Iterator[str]:
         yield f"- `{declaration}`" + (f": {text}" if text else "")
 
 
-def _signature(function) -> str:
+def _signature(function, most: int = LINE) -> str:
+    """The declaration; one parameter a line where a single line would be longer than `most`."""
     result = f"{function.return_type.format()} " if function.return_type else ""
-    if function.operator == "conversion":
-        result = ""
     start = result + _name(function.name)
+    if function.operator == "conversion":
+        start = f"operator {function.return_type.format()}"
     parameters = [parameter.format() for parameter in function.parameters]
     line = f"{start}({', '.join(parameters)})"
-    if len(line) <= LINE:
-        return line
-    return f"{start}(\n    " + ",\n    ".join(parameters) + ")"
+    return line if len(line) <= most else f"{start}(\n    " + ",\n    ".join(parameters) + ")"
 
 
 def _name(qualified) -> str:
@@ -100,4 +99,5 @@ def _name(qualified) -> str:
 def _text(comment: str | None) -> str:
     """A comment as Markdown: without its slashes, and nothing outside of backticks taken for HTML."""
     plain = "\n".join(re.sub(r"^\s*//+<? ?", "", line) for line in (comment or "").splitlines())
+    plain = re.sub(r"docs/([\w-]+)\.md", r"[\1](../\1.md)", plain)
     return re.sub(r"`[^`]*`|<", lambda found: "&lt;" if found[0] == "<" else found[0], plain)
