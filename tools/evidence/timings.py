@@ -22,15 +22,15 @@ def medians(
 
     One that fails at its first call is left out, with the reason printed.
     """
+    clock = Clock(torch.device(device), cold)
     running: Calls = {}
     for name, call in calls.items():
         try:
             call()
-            torch.cuda.synchronize()
+            clock.wait()
             running[name] = call
         except Exception as error:
             print(f"  {name} does not run here: {peers.one_line(error)}", flush=True)
-    clock = Clock(torch.device(device), cold)
     warm_up(running, clock, seconds)
     samples = interleaved(running, clock, rounds)
     return {name: round(1e3 * summary(taken)["median"], 4) for name, taken in samples.items()}
