@@ -55,7 +55,7 @@ test-torch: wheel  ## Python tests with another torch: make test-torch TORCH=x.y
 	tools/test_torch.sh $(TORCH) $(WHEEL)
 
 docs: setup  ## the documentation site, in build/docs/index.html; a warning is an error
-	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict  # with --quiet it would not see its own warnings
 
 gpu-build: setup
 	cmake --preset $(PRESET) -DSAMEBITS_TORCH=ON -DSAMEBITS_CUDA=ON $(if $(CUDA_ARCHS),-DSAMEBITS_CUDA_ARCHS=$(CUDA_ARCHS))
