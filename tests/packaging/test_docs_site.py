@@ -9,10 +9,10 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 sys.path.insert(0, str(ROOT / "tools" / "docs"))
 
+import benchmark_tables as tables
 import cpp_reference
 import docstrings
 import lint_snippets
-import tables
 
 
 def test_a_table_is_put_in_its_place_and_an_unknown_one_is_an_error():

@@ -7,8 +7,8 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import benchmark_tables
 import cpp_reference
-import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,4 +22,4 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     """Puts a table in the place of each `<!-- table: NAME -->`."""
-    return tables.filled(markdown, ROOT)
+    return benchmark_tables.filled(markdown, ROOT)
