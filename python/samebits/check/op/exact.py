@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-PART = 1 << 24  # elements of one binary64 tensor, 128 MiB
+PART = 1 << 21  # elements of one binary64 tensor: 16 MiB, which allocators keep for the next one
 
 
 class Size(NamedTuple):
