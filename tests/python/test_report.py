@@ -11,6 +11,7 @@ import types
 
 import pytest
 
+from samebits.report import apart
 from samebits.report import folder as files
 from samebits.report.case import FIELDS, Case, from_csv, to_csv
 from samebits.report.cli import main
@@ -183,7 +184,7 @@ def test_a_killed_report_is_taken_up_where_it_stopped(tmp_path):
     script.write_text(textwrap.dedent(SCRIPT))
 
     def run(fatal, *options):
-        command = [sys.executable, script, log, fatal, "--out", out, *options]
+        command = [sys.executable, script, log, fatal, "--out", out, "--measure-only", *options]
         return subprocess.run(command, capture_output=True, text=True)
 
     assert run("two").returncode == -signal.SIGKILL
@@ -194,7 +195,6 @@ def test_a_killed_report_is_taken_up_where_it_stopped(tmp_path):
     assert done.returncode == 0 and "one (kept)" in done.stderr
     assert log.read_text().split() == ["one", "two", "two", "three"]
     assert [case.case for case in table(out)] == ["one", "two", "three"]
-    assert main(["--verify", str(out)]) == 0
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path, sections, capsys):
@@ -205,6 +205,28 @@ def test_two_runs_do_not_share_a_folder(tmp_path, sections, capsys):
 
     sections(first=nested)
     assert main(["--out", str(tmp_path / "a")]) == 0
+
+
+def test_sections_in_processes_of_their_own(tmp_path):
+    out = tmp_path / "a"
+    assert main(["--out", str(out), "--quick", "--only", "training", "--jobs", "2", "--measure-only"]) == 0
+    statuses = {(case.section == "training", case.status) for case in table(out)}
+    assert statuses == {(True, "passed"), (True, "skipped"), (False, "skipped")}
+    run = json.loads((out / files.RUN).read_text())
+    assert run["sections"]["training"]["seconds"] > 0
+
+
+def test_a_section_that_takes_its_process_down_is_failed(tmp_path, sections, monkeypatch, capsys):
+    def start(folder, name, jobs, logs):
+        (logs / name).write_text("Fatal: no luck\n")
+        return subprocess.Popen([sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"])
+
+    sections(first=good, bench=good)
+    monkeypatch.setattr(apart, "start", start)
+    assert main(["--out", str(tmp_path / "a"), "--jobs", "2"]) == 1
+    first, *rest = table(tmp_path / "a")
+    assert first.reason == "its process ended with status -11: Fatal: no luck"
+    assert [case.status for case in rest] == ["passed", "passed"]  # the benchmark runs alone
 
 
 def test_measuring_and_drawing_can_be_apart(tmp_path, sections, capsys):
@@ -281,7 +303,10 @@ def test_what_cannot_run_is_refused_by_name(tmp_path, capsys):
     ):
         assert main(arguments) == 2
         assert words in capsys.readouterr().err
-    for arguments in ([], ["--out", "a", "--only", "nothing"], ["--out", "a", "--seed", "-1"]):
+    for arguments in (
+        [],
+        *(["--out", "a", *o] for o in (["--only", "x"], ["--seed", "-1"], ["--jobs", "0"])),
+    ):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 2

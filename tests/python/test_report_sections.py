@@ -1,5 +1,8 @@
 """The sections of a report on small cases, that they notice faults, and that figures are always the same."""
 
+import dataclasses
+import json
+
 import matplotlib
 import pytest
 import torch
@@ -9,19 +12,32 @@ from samebits import _curvature
 from samebits.check import autodiff
 from samebits.check.cases import FORMS, PRECISIONS
 from samebits.check.methods import METHODS
+from samebits.check.op.operators import OPERATORS
 from samebits.report import figures
 from samebits.report.case import Case
 from samebits.report.context import Context, differing
 from samebits.report.figures import grid
 from samebits.report.identity import checkout
 from samebits.report.integers import Integers, fnv1a, hex_words, rounded
+from samebits.report.process import Ended
 from samebits.report.progress import Lines
 from samebits.report.runner import finished
-from samebits.report.sections import SECTIONS, golden, invariance, layouts, training
+from samebits.report.sections import (
+    SECTIONS,
+    bench,
+    docs,
+    golden,
+    grpo,
+    invariance,
+    layouts,
+    operators,
+    probe,
+    training,
+)
 
 
 def run(name, root=None):
-    context = Context("cpu", True, 0, root, Lines(1).stage, [])
+    context = Context("cpu", True, 0, root, Lines(1).stage, [], {})
     return list(finished(name, "cpu", SECTIONS[name].cases(context)))
 
 
@@ -113,6 +129,81 @@ def test_invariance_holds_and_a_planted_fault_is_found(monkeypatch):
     )
     wrong = failed(run("invariance"))
     assert "batch size" in {case.method for case in wrong} and "elements differ" in wrong[0].reason
+
+
+def test_operators_are_held_to_the_tolerance_file(monkeypatch):
+    few = {name: OPERATORS[name] for name in ("linear_logp", "nemotron_h_embedding")}
+    few["linear_logp"] = dataclasses.replace(few["linear_logp"], dtypes=("bf16",))
+    monkeypatch.setattr(operators, "OPERATORS", few)
+    cases = run("operators")
+    assert failed(cases) == []
+    assert {case.method for case in cases if case.operator == "linear_logp"} == set(operators.JUDGMENTS)
+    assert [case.reason for case in cases if case.status == "skipped"] == [
+        "minutes on a CPU at the size of the model"
+    ]
+    true = sb.linear_logp
+
+    def off(*operands, **options):
+        found = true(*operands, **options)
+        return found + 1e-2 if isinstance(found, torch.Tensor) else found._replace(logp=found.logp + 1e-2)
+
+    monkeypatch.setattr(sb, "linear_logp", off)
+    assert {(case.case, case.method) for case in failed(run("operators"))} == {("logp", "forward accuracy")}
+
+
+def test_the_probe_sees_what_a_plan_does_not_name(monkeypatch):
+    command = probe.probe.run
+
+    def few(options, stages):
+        options.op, options.path = ["logp"], ["forward and"]
+        found = command(options, stages)
+        found["paths"][0]["problems"] = found["paths"][0]["problems"] + planted
+        return found
+
+    monkeypatch.setattr(probe.probe, "run", few)
+    planted = []
+    (case,) = run("probe")
+    assert (case.status, case.method, case.case) == ("passed", "forward and backward", "fused")
+    planted = ["samebits::other ran, which the plan does not name"]
+    assert [case.reason for case in failed(run("probe"))] == planted
+
+
+def test_grpo_is_read_from_what_the_example_writes(monkeypatch, tmp_path):
+    layouts_of_run = [{"name": "packed", "differing_losses": 0, "differing_weights": 2}]
+    written = {"passed": False, "reason": "other bits: packed", "layouts": layouts_of_run}
+
+    def python(arguments, folder, **environment):
+        if "--plant" in arguments:
+            return Ended(1, "failed: strict: train_logp_source")
+        (tmp_path / arguments[arguments.index("--json") + 1]).write_text(json.dumps(written))
+        return Ended(1, "failed")
+
+    monkeypatch.setattr(grpo, "python", python)
+    cases = run("grpo", checkout())
+    found = [(case.case, case.method, case.status, case.value) for case in cases if case.dtype == "bf16"]
+    assert found == [
+        ("strict", "every log-prob is samebits'", "failed", None),
+        ("losses", "packed", "passed", 0),
+        ("weights", "packed", "failed", 2),
+        ("log-probs planted from elsewhere", "planted", "passed", None),
+    ]
+    assert {case.status for case in run("grpo")} == {"skipped"}
+
+
+def test_documentation_is_built_or_skipped_with_the_reason(monkeypatch):
+    monkeypatch.setattr(docs, "find_spec", lambda name: None if name == "mkdocs" else name)
+    assert [case.reason for case in run("docs", checkout())] == ["not installed: mkdocs"]
+    monkeypatch.setattr(docs, "find_spec", lambda name: name)
+    monkeypatch.setattr(docs, "python", lambda *given, **environment: Ended(1, "WARNING: a link"))
+    assert [(case.status, case.reason) for case in run("docs", checkout())] == [("failed", "WARNING: a link")]
+
+
+def test_the_benchmark_measures_and_names_who_is_missing(monkeypatch):
+    monkeypatch.setattr(bench, "PLAN", ((("logp",), ("fwd",)),))
+    cases = run("bench")
+    by_name = {case.method: case for case in cases}
+    assert by_name["samebits"].status == "passed" and by_name["samebits"].unit == "ms"
+    assert by_name["Liger"].status == "skipped" and by_name["Liger"].reason
 
 
 def test_the_integers_are_those_of_the_golden_files():

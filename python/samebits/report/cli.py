@@ -7,7 +7,7 @@ from pathlib import Path
 
 from samebits.check.cli import require_device
 from samebits.check.errors import CheckError
-from samebits.report import finish, identity, runner, verify
+from samebits.report import apart, finish, identity, runner, verify
 from samebits.report import folder as files
 from samebits.report.case import FAILED, PASSED, SKIPPED, Case, counted
 from samebits.report.errors import ReportError
@@ -46,6 +46,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         help=f"sections to run (default all): {', '.join(SECTIONS)}",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="small cases, to see that it works")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N",
+        help="sections at a time, each in a process of its own; the benchmark runs alone (default 1)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the inputs, 0 to 2^62 (default 0)")
     parser.add_argument(
         "--measure-only", action="store_true",
@@ -54,6 +58,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if not 0 <= options.seed <= 2**62:
         parser.error(f"argument --seed: is {options.seed}; may be 0 to 2^62")
+    if options.jobs < 1:
+        parser.error(f"argument --jobs: is {options.jobs}; must be 1 or more")
     return options
 
 
@@ -113,6 +119,8 @@ def make(options: argparse.Namespace, arguments: list[str]) -> int:
         )
     if not (folder / files.CASES).exists():
         with progress(len(SECTIONS)) as shown:
+            if options.jobs > 1:
+                apart.measure(folder, options, options.jobs, shown)
             cases = runner.measure(folder, options, shown)
         finish.keep_cases(folder, cases)
     if options.measure_only:

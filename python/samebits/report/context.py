@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,14 +19,19 @@ _PATH = re.compile(r"(?<![\w./:])/(?:[\w.+-]+/)+")
 
 
 class Context(NamedTuple):
-    """One run's options, the bar to move, and the commands that a section ran."""
+    """One run's options, the bar to move, and what a section leaves beside its cases."""
 
     device: str
     quick: bool
     seed: int
     root: Path | None  # of the repository, where there is one
     stage: object  # stage(name, total) -> context manager of tick(steps=1, note=None)
-    commands: list[str]
+    commands: list[str]  # that do the same outside the report
+    attachments: dict[str, Any]  # plain data, kept whole beside the cases
+
+    def attach(self, name: str, data: Any) -> None:
+        """Keep plain data in ``data/NAME.json``."""
+        self.attachments[name] = data
 
     @property
     def on_cuda(self) -> bool:

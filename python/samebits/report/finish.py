@@ -21,6 +21,9 @@ def keep_cases(folder: Path, cases: list[Case]) -> None:
     superfluous."""
     run = files.read_json(folder / files.RUN)
     parts = {name: files.read_json(folder / files.PARTS / f"{name}.json") for name in SECTIONS}
+    for part in parts.values():
+        for name, data in part["attachments"].items():
+            files.write_json(folder / files.DATA / f"{name}.json", data)
     run["sections"] = {
         name: {"title": SECTIONS[name].TITLE, "about": SECTIONS[name].ABOUT,
                "seconds": part["seconds"], "commands": part["commands"]}
@@ -31,6 +34,7 @@ def keep_cases(folder: Path, cases: list[Case]) -> None:
     run["counts"] = counted(cases)
     files.write_json(folder / files.RUN, run)
     files.write(folder / files.CASES, to_csv(cases))
+    shutil.rmtree(folder / files.PARTS)
 
 
 def close(folder: Path) -> list[Case]:
@@ -54,7 +58,7 @@ def close(folder: Path) -> list[Case]:
     for name, content in drawn.items():
         files.write(folder / files.FIGURES / name, content)
     files.write(folder / files.PAGE, page.render(run, cases, drawn))
-    shutil.rmtree(folder / files.PARTS, ignore_errors=True)
+    shutil.rmtree(folder / files.PARTS, ignore_errors=True)  # killed between the table and here
     for partial in folder.rglob(f"*{files.UNFINISHED}"):
         partial.unlink()
     files.write(folder / files.MANIFEST, files.manifest(folder))

@@ -15,8 +15,8 @@ from typing import Any
 
 from samebits.report.errors import ReportError
 
-RUN, CASES, PAGE, MANIFEST, PARTS, FIGURES = (
-    "run.json", "cases.csv", "report.html", "SHA256SUMS", "parts", "figures",
+RUN, CASES, PAGE, MANIFEST, PARTS, FIGURES, DATA = (
+    "run.json", "cases.csv", "report.html", "SHA256SUMS", "parts", "figures", "data",
 )  # fmt: skip
 UNFINISHED = ".partial"
 
@@ -40,7 +40,7 @@ def write(path: Path, content: str | bytes) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """The same for plain data."""
-    write(path, json.dumps(content, indent=1) + "\n")
+    write(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> Any:

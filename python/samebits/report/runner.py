@@ -17,33 +17,45 @@ def measure(folder: Path, options, progress) -> list[Case]:
     """The cases of every section; those that an interrupted run finished are read back."""
     cases: list[Case] = []
     for name in SECTIONS:
-        part = folder / files.PARTS / f"{name}.json"
-        if part.exists():
+        kept = part(folder, name)
+        if kept.exists():
             progress.section(f"{name} (kept)")
         else:
             progress.section(name)
-            files.write_json(part, run_section(name, options, progress))
-        cases += [from_row(row) for row in files.read_json(part)["cases"]]
+            files.write_json(kept, run_section(name, options, progress))
+        cases += [from_row(row) for row in files.read_json(kept)["cases"]]
     return cases
+
+
+def part(folder: Path, name: str) -> Path:
+    """Where the finished section is kept until the report is complete."""
+    return folder / files.PARTS / f"{name}.json"
 
 
 def run_section(name: str, options, progress) -> dict[str, Any]:
     """Its cases, and the commands and seconds it took."""
     commands: list[str] = []
+    attachments: dict[str, Any] = {}
     begun = time.monotonic()
     if name not in options.only:
         cases: Iterable[Case] = [contexts.skipped("not asked for: --only names other sections", case="all")]
     else:
         cases = SECTIONS[name].cases(
             contexts.Context(
-                options.device, options.quick, options.seed, identity.checkout(), progress.stage, commands
+                options.device,
+                options.quick,
+                options.seed,
+                identity.checkout(),
+                progress.stage,
+                commands,
+                attachments,
             )
         )
     rows = [case.row() for case in finished(name, options.device, cases)]
     return {
-        "section": name,
         "seconds": round(time.monotonic() - begun, 2),
         "commands": commands,
+        "attachments": attachments,
         "cases": rows,
     }
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from samebits.check.cases import PRECISIONS
 from samebits.check.invariance.trials import AXES
 from samebits.check.methods import METHODS
+from samebits.check.op.operators import OPERATORS as CHECKED
+from samebits.check.probe.operators import OPERATORS as PROBED
 from samebits.report.case import Case
-from samebits.report.figures import errors, tables
+from samebits.report.figures import errors, speed, tables
 from samebits.report.identity import tree_digest
 
 
@@ -25,9 +27,13 @@ FIGURES: dict[str, Drawing] = {
     "overview": Drawing((), tables.OVERVIEW, tables.overview),
     "errors": Drawing(("errors",), errors.CAPTION, errors.draw),
     "derivatives": Drawing(("errors",), tables.DERIVATIVES, tables.derivatives),
+    "operators": Drawing(("operators",), tables.OPERATORS, tables.operators),
     "invariance": Drawing(("invariance",), tables.INVARIANCE, tables.invariance),
     "layouts": Drawing(("layouts",), tables.LAYOUTS, tables.layouts),
     "training": Drawing(("training",), tables.TRAINING, tables.training),
+    "probe": Drawing(("probe",), tables.PROBE, tables.probe),
+    "grpo": Drawing(("grpo",), tables.GRPO, tables.grpo),
+    "bench": Drawing(("bench",), speed.CAPTION, speed.draw),
 }
 FORMATS = ("png", "svg")
 
@@ -51,7 +57,8 @@ def drawn_with() -> dict[str, str]:
 
     found = {name: version(name) for name in ("matplotlib", "numpy", "pillow")}
     # What draws: this package, and the names of rows and columns that it takes from others.
-    names = (METHODS, AXES, [precision.name for precision in PRECISIONS])
+    names = (METHODS, AXES, [precision.name for precision in PRECISIONS], [*PROBED],
+             [(operator.name, operator.dtypes) for operator in CHECKED.values()])  # fmt: skip
     package = Path(__file__).absolute().parents[2]
     drawing = tree_digest(package, ("report",), (".py",)) + repr(names)
     return {**found, "drawing": hashlib.sha256(drawing.encode()).hexdigest()[:16]}

@@ -21,8 +21,9 @@ def fixed():
         matplotlib.rcParams.update(
             {
                 "svg.hashsalt": "samebits.report",
-                "svg.fonttype": "path",
-                "font.family": "DejaVu Sans",
+                "svg.fonttype": "none",  # words stay words, and files small
+                "font.family": "sans-serif",
+                "font.sans-serif": ["DejaVu Sans"],
                 "text.color": INK,
                 "axes.labelcolor": INK,
                 "xtick.color": INK,
@@ -35,7 +36,7 @@ def fixed():
 
 def sheet(width: float, height: float, title: str) -> Figure:
     """An empty figure with its title; not pyplot: no window system, no global state."""
-    figure = Figure(figsize=(width, height), dpi=110, facecolor="white")
+    figure = Figure(figsize=(width, height), dpi=90, facecolor="white")
     figure.text(0.02, 1 - 0.3 / height, title, fontsize=13, weight="bold", color=INK, va="center")
     return figure
 
