@@ -1,5 +1,6 @@
 """The smallest case that still fails: fewer columns, a shorter sum, fewer rows in either batch."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,7 @@ from samebits.check.invariance.targets import Target
 from samebits.check.invariance.trials import is_shared
 
 MOST = 400  # attempts; each is two calls of the target, ever smaller ones
+SECONDS = 60.0
 TRIES = 3  # repetitions of an attempt at what may fail now and then
 
 
@@ -32,7 +34,7 @@ class Shrinker:
 
     def __init__(self, target: Target, whole: Rows, gradients: bool, tick: Callable):
         self.target, self.whole, self.gradients, self.tick = target, whole, gradients, tick
-        self.attempts = 0
+        self.attempts, self.end = 0, time.monotonic() + SECONDS
 
     def smallest(self, failure: Failure) -> Failure:
         """The failure when nothing can be left out any more, or when enough has been tried."""
@@ -40,14 +42,17 @@ class Shrinker:
             before = failure
             for shorter in (self._columns, self._depth, self._rows):
                 failure = shorter(failure)
-            if failure == before or self.attempts >= MOST:
+            if failure == before or self._over():
                 return failure
+
+    def _over(self) -> bool:
+        return self.attempts >= MOST or time.monotonic() > self.end
 
     def fails(self, failure: Failure) -> Failure | None:
         """The failure with what differs now, or None where nothing does."""
         whole = self.whole.cropped(failure.columns, failure.depth)
         for _ in range(TRIES if failure.axis == "repeat" else 1):
-            if self.attempts >= MOST:
+            if self._over():
                 return None
             self.attempts += 1
             self.tick()
