@@ -1,11 +1,10 @@
 """The report as one HTML page that needs nothing else: figures are inside, nothing is loaded."""
 
-import base64
 import html
 from collections.abc import Iterable
 from typing import Any
 
-from samebits.report.case import FAILED, SKIPPED, STATUSES, Case, counted
+from samebits.report.case import FAILED, PASSED, SKIPPED, STATUSES, Case, counted
 from samebits.report.figures import FIGURES
 
 _STYLE = """
@@ -22,6 +21,9 @@ code, pre { font: .86rem/1.45 ui-monospace, monospace; } pre { overflow-x: auto;
 summary { cursor: pointer; }
 """
 _COLUMNS = ("case", "operator", "dtype", "method", "order", "status", "value", "tolerance", "share", "reason")
+
+
+MOST = 40  # passed cases of a section that the page shows; the table of cases has all
 
 
 def render(run: dict[str, Any], cases: list[Case], drawn: dict[str, bytes]) -> str:
@@ -95,14 +97,21 @@ def _section(name: str, about: dict, cases: list[Case], drawn: dict[str, bytes])
         if name in drawing.sections:
             yield _figure(figure, drawn)
     yield _skips([case for case in cases if case.status == SKIPPED])
-    yield _cases("Every case", cases, everywhere=False)
+    near = sorted((case for case in cases if case.status == PASSED), key=lambda case: -(case.share or 0))
+    yield _cases(
+        f"Passed, nearest to their tolerance first: {len(near[:MOST])} of {len(near):,}",
+        near[:MOST],
+        everywhere=False,
+    )
 
 
 def _figure(name: str, drawn: dict[str, bytes]) -> str:
-    data = base64.b64encode(drawn[f"{name}.svg"]).decode()
+    data = drawn[f"{name}.svg"].decode()
+    for character, instead in (("%", "%25"), ("#", "%23"), ("&", "&amp;"), ("'", "&#39;")):
+        data = data.replace(character, instead)
     caption = _text(FIGURES[name].caption)
     return (
-        f'<figure><img alt="{caption}" src="data:image/svg+xml;base64,{data}">'
+        f"<figure><img alt='{caption}' src='data:image/svg+xml,{data}'>"
         f"<figcaption>{caption}</figcaption></figure>"
     )
 
@@ -128,7 +137,7 @@ def _cases(title: str, cases: list[Case], everywhere: bool) -> str:
         lines.append("<tr>" + "".join(_cell(case, name) for name in names) + "</tr>")
     table = f'<div class="wide"><table>{"".join(lines)}</table></div>'
     shown = " open" if everywhere else ""
-    return f"<details{shown}><summary>{title} ({len(cases):,})</summary>{table}</details>"
+    return f"<details{shown}><summary>{_text(title)}</summary>{table}</details>"
 
 
 def _cell(case: Case, name: str) -> str:
@@ -141,4 +150,4 @@ def _cell(case: Case, name: str) -> str:
 
 
 def _text(words: str) -> str:
-    return html.escape(str(words))
+    return html.escape(str(words), quote=True)

@@ -76,6 +76,7 @@ def panel(axes, here: dict[tuple, list[Case]], field: str, tolerance: bool) -> N
     axes.set_xlim(0.5, 8.5)
     axes.set_ylim(bottom=zero_at / 3)
     axes.set_xticks(list(ORDERS))
+    axes.minorticks_off()
     axes.tick_params(length=2, labelsize=8)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
+
 from samebits.report.case import FAILED as FAILED_STATUS
 from samebits.report.case import SKIPPED, Case
-from samebits.report.figures.style import FAILED, GRID, INK, MUTED, UNTESTED, ZERO, sheet
+from samebits.report.figures.style import FAILED, INK, MUTED, UNTESTED, ZERO, sheet
 
 Cells = dict[tuple[str, str], list[Case]]
 _PASSED = "#cfe8e3"  # within its tolerance, or passed without a number
@@ -44,11 +47,14 @@ def draw(
     axes = figure.add_axes(
         (left / width, bottom / height, wide * len(columns) / width, line * len(rows) / height)
     )
+    boxes: dict[str, list] = {}
     for at, row in enumerate(rows):
         for along, column in enumerate(columns):
             text, colour, ink = look(cells.get((row, column), []))
-            axes.add_patch(_box(along, at, colour))
+            boxes.setdefault(colour, []).append(_box(along, at))
             axes.text(along + 0.5, at + 0.52, text, ha="center", va="center", fontsize=8, color=ink)
+    for colour, paths in boxes.items():  # one shape of each colour: files stay small
+        axes.add_patch(PathPatch(Path.make_compound_path(*paths), facecolor=colour, edgecolor="none"))
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(rows), 0)
     axes.set_xticks([along + 0.5 for along in range(len(columns))], columns, fontsize=8.5)
@@ -61,10 +67,9 @@ def draw(
     return figure
 
 
-def _box(x: float, y: float, colour: str):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x + 0.02, y + 0.04), 0.96, 0.92, facecolor=colour, edgecolor=GRID, linewidth=0.4)
+def _box(x: float, y: float) -> Path:
+    left, right, top, bottom = x + 0.02, x + 0.98, y + 0.04, y + 0.96
+    return Path([(left, top), (right, top), (right, bottom), (left, bottom), (left, top)], closed=True)
 
 
 def _legend(figure, note: str) -> None:
@@ -73,8 +78,6 @@ def _legend(figure, note: str) -> None:
     axes.set_xlim(0, width)
     axes.set_ylim(0, 0.5)
     axes.set_axis_off()
-    from matplotlib.patches import Rectangle
-
     x = 0.2
     for words, colour, _ in LEGEND:
         axes.add_patch(Rectangle((x, 0.24), 0.16, 0.14, facecolor=colour))

@@ -1,6 +1,7 @@
 """One look for all figures, and files whose bytes depend on nothing but the drawing."""
 
 import io
+import re
 from contextlib import contextmanager
 
 import matplotlib
@@ -46,4 +47,5 @@ def rendered(figure: Figure, kind: str) -> bytes:
     metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, metadata=metadata)
-    return buffer.getvalue()
+    drawn = buffer.getvalue()
+    return drawn if kind == "png" else re.sub(rb"<!--.*?-->|(?<=\n)[ \n]+", b"", drawn, flags=re.S)
