@@ -234,6 +234,12 @@ def test_bad_options_are_refused_in_one_line(capsys, options, said):
     assert error.startswith("samebits.check: ") and said in error and "\n" not in error
 
 
+def test_a_package_that_is_not_there_is_named(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cut_cross_entropy", None)
+    assert main(["invariance", "--target", "cce"]) == 2
+    assert "cut_cross_entropy cannot be imported" in capsys.readouterr().err
+
+
 def test_one_row_and_one_column_can_be_audited(capsys):
     for target in ("logp", "linear_logp", "matmul"):
         status, data = run_json(capsys, "--target", target, "--rows", "1", "--vocab", "1", "--hidden", "1")

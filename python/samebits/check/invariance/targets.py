@@ -51,10 +51,13 @@ def _torch_linear_logp(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tenso
     return _torch_logp(hidden @ weight.t(), targets)
 
 
-def _cce(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-    from cut_cross_entropy import linear_cross_entropy
+def _cce(_: str) -> Target:
+    loss = load("--target cce,", "cut_cross_entropy:linear_cross_entropy")
 
-    return -linear_cross_entropy(hidden, weight, targets, reduction="none")
+    def call(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+        return -loss(hidden, weight, targets, reduction="none")
+
+    return Target("cce", "head", call, padding_id=-100)
 
 
 def _ours(op: str, kind: str, device: str, **options: dict) -> Target:
@@ -75,7 +78,7 @@ NAMED: dict[str, Callable[[str], Target]] = {
     "torch.mm": lambda device: Target("torch.mm", "product", torch.mm),
     "torch.log_softmax": lambda device: Target("torch.log_softmax", "logp", _torch_logp),
     "torch.linear_logp": lambda device: Target("torch.linear_logp", "head", _torch_linear_logp),
-    "cce": lambda device: Target("cce", "head", _cce, padding_id=-100),
+    "cce": _cce,
 }
 
 
