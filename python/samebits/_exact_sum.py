@@ -104,7 +104,8 @@ def _rounded(limbs: Tensor, source: _Format, target: _Format) -> Tensor:
     shift = 32 - length
     tail = ((middle & 3) << 32) | low
     leading = (((high << 30) | (middle >> 2)) << shift) | (tail >> (34 - shift))
-    inexact = inexact | ((tail & ((1 << (34 - shift)) - 1)) != 0)
+    lost = (torch.ones_like(shift) << (34 - shift)) - 1
+    inexact = inexact | ((tail & lost) != 0)
     leading = leading | inexact.to(torch.int64)
     drop = 61 - target.fraction
     kept = (leading + ((1 << (drop - 1)) - 1) + ((leading >> drop) & 1)) >> drop
