@@ -2,8 +2,7 @@
 
 #include <vector>
 
-#include "core/logp_checks.h"
-#include "core/matmul_problem.h"
+#include "core/product_checks.h"
 #include "ref/logp.h"
 #include "ref/matmul.h"
 
@@ -53,20 +52,7 @@ void twin_backward(const ConstTensorView& logits, const ConstTensorView& targets
 
 void twin_matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
                  const MatmulOptions& options) {
-  core::MatmulProblem problem;
-  problem.rows = a.shape[0];
-  problem.columns = b.shape[1];
-  problem.depth = a.shape[1];
-  problem.dtype = a.dtype;
-  problem.tc16 = options.contract == "tc16";
-  problem.out_dtype = out.dtype;
-  problem.a = {a.data, a.strides[0], a.strides[1]};
-  problem.b = {b.data, b.strides[0], b.strides[1]};
-  problem.out = out.data;
-  problem.out_row_stride = out.strides[0];
-  problem.bias = options.bias.data;
-  problem.bias_stride = options.bias.strides[0];
-  ref::matmul(problem);
+  ref::matmul(core::product_problem(a, b, options.bias, options.contract == "tc16", out));
 }
 
 }  // namespace samebits::cli

@@ -3,7 +3,6 @@
 
 #include "core/backend.h"
 #include "core/device_backend.h"
-#include "core/matmul_problem.h"
 #include "core/product_checks.h"
 
 namespace samebits {
@@ -39,7 +38,7 @@ void check_bias(const ConstTensorView& bias, std::int64_t count, DType dtype, co
   core::check_no_overlap(out, "out", bias, "bias");
 }
 
-core::MatmulProblem product_problem(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
+core::MatmulProblem checked_problem(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
                                     const MatmulOptions& options) {
   check_matrix(a, "a", "[M, K]", a.device);
   check_matrix(b, "b", "[K, N]", a.device);
@@ -52,27 +51,14 @@ core::MatmulProblem product_problem(const ConstTensorView& a, const ConstTensorV
   check_product_output(out, a, b);
   check_bias(options.bias, b.shape[1], a.dtype, out);
 
-  core::MatmulProblem problem;
-  problem.rows = a.shape[0];
-  problem.columns = b.shape[1];
-  problem.depth = a.shape[1];
-  problem.dtype = a.dtype;
-  problem.tc16 = tc16;
-  problem.out_dtype = out.dtype;
-  problem.a = {a.data, a.strides[0], a.strides[1]};
-  problem.b = {b.data, b.strides[0], b.strides[1]};
-  problem.out = out.data;
-  problem.out_row_stride = out.strides[0];
-  problem.bias = options.bias.data;
-  problem.bias_stride = options.bias.strides[0];
-  return problem;
+  return core::product_problem(a, b, options.bias, tc16, out);
 }
 
 }  // namespace
 
 void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
             const MatmulOptions& options, const ExecContext& context) {
-  const core::MatmulProblem problem = product_problem(a, b, out, options);
+  const core::MatmulProblem problem = checked_problem(a, b, out, options);
   core::check_workspace(context.workspace, {{"a", a}, {"b", b}, {"out", out}, {"bias", options.bias}});
   if (core::on_device(a.device)) {
     const core::DeviceBackend& backend = core::pick_product_backend(problem, a.device, context);
@@ -89,7 +75,7 @@ void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView
 
 std::size_t matmul_workspace_bytes(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
                                    const MatmulOptions& options, const ExecContext& context) {
-  const core::MatmulProblem problem = product_problem(a, b, out, options);
+  const core::MatmulProblem problem = checked_problem(a, b, out, options);
   if (problem.rows == 0 || problem.columns == 0) return 0;
   if (core::on_device(a.device))
     return core::pick_product_backend(problem, a.device, context)

@@ -36,6 +36,24 @@ void check_matrix(const ConstTensorView& view, const char* name, const char* axe
   check_memory(view, name, device);
 }
 
+MatmulProblem product_problem(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& bias,
+                              bool tc16, const TensorView& out) {
+  MatmulProblem problem;
+  problem.rows = a.shape[0];
+  problem.columns = b.shape[1];
+  problem.depth = a.shape[1];
+  problem.dtype = a.dtype;
+  problem.tc16 = tc16;
+  problem.out_dtype = out.dtype;
+  problem.a = {a.data, a.strides[0], a.strides[1]};
+  problem.b = {b.data, b.strides[0], b.strides[1]};
+  problem.out = out.data;
+  problem.out_row_stride = out.strides[0];
+  problem.bias = bias.data;
+  problem.bias_stride = bias.strides[0];
+  return problem;
+}
+
 void check_same_dtype(const ConstTensorView& view, const char* name, DType dtype, const char* other) {
   if (view.dtype != dtype)
     throw Error(ErrorCode::kType, name,

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/logp_checks.h"
+#include "core/matmul_problem.h"
 
 namespace samebits::core {
 
@@ -22,6 +23,10 @@ void check_operand(const ConstTensorView& view, const char* name);
 
 // The same, and a matrix on `device`; `axes` names its axes.
 void check_matrix(const ConstTensorView& view, const char* name, const char* axes, Device device);
+
+// The problem that operands make which were checked: a [M, K], b [K, N], out [M, N], bias [N] or absent.
+MatmulProblem product_problem(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& bias,
+                              bool tc16, const TensorView& out);
 
 // Throws unless `view` has `dtype`, that of `other`.
 void check_same_dtype(const ConstTensorView& view, const char* name, DType dtype, const char* other);

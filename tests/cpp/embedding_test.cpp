@@ -14,15 +14,7 @@ namespace {
 
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16};
 
-class Embedding : public ::testing::TestWithParam<std::string> {
- protected:
-  ExecContext context(int threads) const {
-    ExecContext context;
-    context.backend = GetParam();
-    context.threads = threads;
-    return context;
-  }
-};
+class Embedding : public BackendTest {};
 
 TEST_P(Embedding, random_calls_equal_the_twin) {
   for (int i = 0; i < 3000; ++i) {

@@ -8,14 +8,8 @@
 namespace samebits::test {
 namespace {
 
-class FieldFailures : public ::testing::TestWithParam<std::string> {
+class FieldFailures : public BackendTest {
  protected:
-  ExecContext context(int threads = 2) const {
-    ExecContext context;
-    context.backend = GetParam();
-    context.threads = threads;
-    return context;
-  }
   // Runs in plain layout and holds the twin's bits.
   LogpResult run(const LogpCase& c, const Layout& layout = {}) const {
     const LogpResult expected = twin(c);

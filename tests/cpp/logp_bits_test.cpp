@@ -9,15 +9,7 @@
 namespace samebits::test {
 namespace {
 
-class LogpBits : public ::testing::TestWithParam<std::string> {
- protected:
-  ExecContext context(int threads) const {
-    ExecContext context;
-    context.backend = GetParam();
-    context.threads = threads;
-    return context;
-  }
-};
+class LogpBits : public BackendTest {};
 
 TEST_P(LogpBits, random_calls_equal_the_twin) {
   constexpr int kCases = 24000;

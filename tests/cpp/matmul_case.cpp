@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/product_checks.h"
 #include "logp_case.h"
 #include "ref/matmul.h"
 #include "strided.h"
@@ -109,21 +110,27 @@ Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dty
 Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
                     const ConstTensorView& bias, const std::string& contract) {
   Values out(out_dtype, a.shape[0] * b.shape[1]);
-  core::MatmulProblem problem;
-  problem.rows = a.shape[0];
-  problem.columns = b.shape[1];
-  problem.depth = a.shape[1];
-  problem.dtype = a.dtype;
-  problem.tc16 = contract == "tc16";
-  problem.out_dtype = out_dtype;
-  problem.a = {a.data, a.strides[0], a.strides[1]};
-  problem.b = {b.data, b.strides[0], b.strides[1]};
-  problem.out = out.bytes.data();
-  problem.out_row_stride = problem.columns;
-  problem.bias = bias.data;
-  problem.bias_stride = bias.strides[0];
-  ref::matmul(problem);
+  const TensorView written(out.bytes.data(), out_dtype, {a.shape[0], b.shape[1]});
+  ref::matmul(core::product_problem(a, b, bias, contract == "tc16", written));
   return out;
+}
+
+void row_zero_does_not_see_the_batch(DType dtype, const std::string& backend, const std::string& contract) {
+  for (const std::int64_t depth : {1000, 1280}) {
+    Rng rng(static_cast<std::uint64_t>(depth));
+    const Matrix a(normal_elements(rng, dtype, 257 * depth), 257, depth);
+    const Matrix b(normal_elements(rng, dtype, 512 * depth), 512, depth);
+    ConstTensorView alone = a.view();
+    alone.shape[0] = 1;
+    const Values expected = twin_product(alone, b.transposed(), DType::kFloat32, {}, contract);
+    for (const std::int64_t rows : {1, 2, 3, 7, 16, 17, 32, 33, 64, 65, 255, 256, 257}) {
+      ConstTensorView batch = a.view();
+      batch.shape[0] = rows;
+      Values row = product(batch, b.transposed(), DType::kFloat32, backend, 2, {}, contract);
+      row.bytes.resize(expected.bytes.size());
+      ASSERT_TRUE(same_bits(expected, row)) << "K = " << depth << ", " << rows << " rows";
+    }
+  }
 }
 
 }  // namespace samebits::test

@@ -59,4 +59,7 @@ Values product(const ConstTensorView& a, const ConstTensorView& b, DType out_dty
 Values twin_product(const ConstTensorView& a, const ConstTensorView& b, DType out_dtype,
                     const ConstTensorView& bias = {}, const std::string& contract = "fma");
 
+// field-failures A14: the first row of a product is the same in batches of many sizes. Fails the running test.
+void row_zero_does_not_see_the_batch(DType dtype, const std::string& backend, const std::string& contract);
+
 }  // namespace samebits::test

@@ -9,14 +9,6 @@
 namespace samebits::test {
 namespace {
 
-template <class T>
-T take(const char*& data) {
-  T value;
-  std::memcpy(&value, data, sizeof value);
-  data += sizeof value;
-  return value;
-}
-
 Values take_values(const char*& data, DType dtype, std::int64_t count) {
   Values values(dtype, count);
   std::memcpy(values.bytes.data(), data, values.bytes.size());

@@ -2,12 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "matmul_case.h"
 
 namespace samebits::test {
+
+// The next number of recorded bytes.
+template <class T>
+T take(const char*& data) {
+  T value;
+  std::memcpy(&value, data, sizeof value);
+  data += sizeof value;
+  return value;
+}
 
 // The bytes of a recorded file behind its magic of four letters.
 std::vector<char> recorded(const std::string& name, const std::string& magic);

@@ -13,15 +13,7 @@ namespace {
 
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat64};
 
-class RowSum : public ::testing::TestWithParam<std::string> {
- protected:
-  ExecContext context(int threads) const {
-    ExecContext context;
-    context.backend = GetParam();
-    context.threads = threads;
-    return context;
-  }
-};
+class RowSum : public BackendTest {};
 
 TEST_P(RowSum, random_calls_equal_the_twin) {
   for (int i = 0; i < 6000; ++i) {

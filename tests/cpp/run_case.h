@@ -1,6 +1,8 @@
 // Runs a LogpCase through the public API, from tensors laid out in any way.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -39,5 +41,16 @@ LogpResult expected_of(const LogpCase& logp_case, const LogpResult& twin_result,
 
 // The names of all backends this machine can run, fastest first.
 std::vector<std::string> available_backends();
+
+// A test of each of them: INSTANTIATE_TEST_SUITE_P over available_backends().
+class BackendTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  ExecContext context(int threads = 2) const {
+    ExecContext context;
+    context.backend = GetParam();
+    context.threads = threads;
+    return context;
+  }
+};
 
 }  // namespace samebits::test

@@ -1,8 +1,6 @@
 // tc16.v1 against what a tensor core computed: products recorded on a GPU, and single steps with any accumulator.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "cpu/tc16_kernels.h"
 #include "matmul_case.h"
 #include "order/fp_env.h"
@@ -13,14 +11,6 @@
 
 namespace samebits::test {
 namespace {
-
-template <class T>
-T take(const char*& data) {
-  T value;
-  std::memcpy(&value, data, sizeof value);
-  data += sizeof value;
-  return value;
-}
 
 class Tc16Golden : public ::testing::TestWithParam<std::string> {};
 

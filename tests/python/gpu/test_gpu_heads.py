@@ -231,6 +231,25 @@ def test_nothing_waits_for_the_device():
         torch.cuda.set_sync_debug_mode("default")
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 8), (300, 20000, 72), (9000, 3000, 200)], ids=str)
+def test_every_engine_gives_the_same_bits(shape):
+    """Rows of weight an odd number of elements apart are left to the engine that takes any strides."""
+    rows, vocab, size = shape
+    hidden, weight, bias, targets = (t.to(GPU) for t in head(rows, vocab, size, seed=rows))
+    apart = torch.empty(vocab, size + 1, dtype=weight.dtype, device=GPU)[:, :size].copy_(weight)
+    scales = torch.linspace(-2, 3, rows, device=GPU)
+
+    def of(matrix):
+        leaves = [t.detach().requires_grad_() for t in (hidden, matrix, bias)]
+        results = sb.linear_logp(*leaves[:2], targets, bias=leaves[2], return_lse=True, return_entropy=True)
+        return (*(r.detach() for r in results),
+                *torch.autograd.grad((results.logp, results.lse), leaves, (scales, scales.flip(0))))  # fmt: skip
+
+    names = ("logp", "lse", "entropy", "hidden", "weight", "bias")
+    for name, value, expected in zip(names, of(apart), of(weight), strict=True):
+        assert_same_bits(value, expected, name)
+
+
 def test_few_tokens_spread_over_the_segments_of_the_vocabulary(tmp_path):
     """grad_hidden's sums of several segments are one launch, whose grid counts all of them."""
     hidden, weight, _, targets = (t.to(GPU) for t in head(rows=100, vocab=1 << 17, size=192))
