@@ -67,3 +67,18 @@ def forward_backward(logp_call, logits: torch.Tensor, upstream):
     results = logp_call(leaf)
     (gradient,) = torch.autograd.grad(results, leaf, upstream)
     return (*(r.detach() for r in results), gradient)
+
+
+def assert_nothing_waits(calls):
+    """Runs `calls` behind a second of sleep on the current CUDA stream, and fails when they return after it."""
+    calls()  # loads the kernels, which may wait
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        torch.cuda._sleep(2_000_000_000)  # about a second
+        asleep = torch.cuda.Event()
+        asleep.record()
+        calls()
+        assert not asleep.query(), "the calls waited for the device"
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
