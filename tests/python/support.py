@@ -70,7 +70,7 @@ def forward_backward(logp_call, logits: torch.Tensor, upstream):
 
 
 def assert_nothing_waits(calls):
-    """Runs `calls` behind a second of sleep on the current CUDA stream, and fails when they return after it."""
+    """Runs `calls` behind a second of sleep on the current CUDA stream; fails when they return after it."""
     calls()  # loads the kernels, which may wait
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
