@@ -1,4 +1,4 @@
-// What a warpgroup does with its 64 x N logits: the statistics of their blocks, or P. A row's block lies in the four lanes
+// What a warpgroup does with 64 rows of its tile of logits: the statistics of their blocks, or P. A row's block lies in the four lanes
 // of a quad, and lane i holds the columns 8 j + 2 i and 8 j + 2 i + 1 of every j: whole lanes (c, q) of CONTRACT section 1,
 // step 4.
 #pragma once
@@ -61,24 +61,29 @@ __device__ __forceinline__ float quad_sum(float sum) {
   return sum + shuffle_xor(sum, 2);
 }
 
-// What both epilogues know of a row.
+// What the epilogues know of a row.
 struct HeadRowInputs {
   const float* inverse_tau;    // of the first row of the range; null: 1
   const std::int64_t* target;  // likewise
+
+  __device__ __forceinline__ float factor(int row) const {
+    return inverse_tau == nullptr ? 1.0f : inverse_tau[row];
+  }
 };
 
-// `scaled`: there is a temperature.
-template <class T, bool entropy, bool scaled>
+// The statistics of whole blocks. Two tiles side by side hold three blocks: the first tile keeps its half of the one
+// between them, in shared memory, where each thread finds what it left there itself.
+template <class T, bool entropy>
 struct BlockStatistics {
-  static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false;
+  static constexpr int kKept = kTileColumns % order::kBlock / 2;  // by a thread of a half tile
+  static constexpr int kStagingBytes = kConsumers * 2 * kKept * 128 * 4;
+  static constexpr bool kParts = false, kPairs = true;
   HeadColumns<T> columns;
   HeadRowInputs inputs;
   float *max, *sum, *entropy_sum;  // [blocks][stride]
   std::int64_t stride;
   float* target_logit;  // of the first row of the range
 
-  // Loaded before the product, whose time hides the way to memory; used behind it alone.
   struct Rows {
     float inverse_tau[2];
     std::int64_t target[2];
@@ -87,19 +92,18 @@ struct BlockStatistics {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int row = at.row + 8 * h;
-        inverse_tau[h] = 1;
-        target[h] = -1;
-        if (row >= live.rows) continue;
-        if constexpr (scaled) inverse_tau[h] = epilogue.inputs.inverse_tau[row];
-        target[h] = epilogue.inputs.target[row];
+        const bool is_row = row < live.rows;
+        inverse_tau[h] = is_row ? epilogue.inputs.factor(row) : 1.0f;
+        target[h] = is_row ? epilogue.inputs.target[row] : -1;
       }
     }
   };
 
   template <int n>
-  __device__ __forceinline__ void run(float (&d)[n], const TileAt& tile, const LiveShape& live,
-                                      const Rows& rows, char*) const {
-    constexpr int kBlocks = n / 64;  // of a row
+  __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
+                                      char* staging) const {
+    if (tile.row >= live.rows) return;
+    const Rows rows(*this, tile, live);
     const Fragment at(tile);
     columns.prepare(d, at.column);
 #pragma unroll
@@ -110,58 +114,64 @@ struct BlockStatistics {
       const float x = pick(d, h, static_cast<int>(offset));
       if (here && in_this_lane(static_cast<int>(offset))) target_logit[at.row + 8 * h] = x;
     }
-    // All blocks step by step, so that one's exchanges between lanes hide behind another's.
-    float m[2][kBlocks], s[2][kBlocks], u[2][kBlocks];
+    float* const kept = reinterpret_cast<float*>(staging) + half * kKept * 128 + threadIdx.x % 128;
+    const int first_block = tile.column / order::kBlock;  // of those that end in this tile
+    if (tile.second) {
+      block(first_block, rows, at.row, live, [&](int h, int j, int e) {
+        return j < 8 ? kept[(4 * j + 2 * h + e) * 128] : d[4 * (j - 8) + 2 * h + e];
+      });
+      block(first_block + 1, rows, at.row, live,
+            [&](int h, int j, int e) { return d[4 * (j + 8) + 2 * h + e]; });
+    } else {
+      block(first_block, rows, at.row, live, [&](int h, int j, int e) { return d[4 * j + 2 * h + e]; });
 #pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) m[i % 2][i / 2] = own_max(d, 64 * (i / 2) + 2 * (i % 2));
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) {
-      // The rounding of z keeps the order of x, so that the largest z is that of the largest x.
-      m[i % 2][i / 2] = quad_max(m[i % 2][i / 2]);
-      if constexpr (scaled) m[i % 2][i / 2] = m[i % 2][i / 2] * rows.inverse_tau[i % 2];
-    }
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i)
-      own_sums(d, 64 * (i / 2) + 2 * (i % 2), rows.inverse_tau[i % 2], m[i % 2][i / 2], s[i % 2][i / 2],
-               u[i % 2][i / 2]);
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) {
-      s[i % 2][i / 2] = quad_sum(s[i % 2][i / 2]);
-      if constexpr (entropy) u[i % 2][i / 2] = quad_sum(u[i % 2][i / 2]);
-    }
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) {
-      const int h = i % 2, b = i / 2, row = at.row + 8 * h;
-      if (threadIdx.x % 4 != 0 || row >= live.rows || tile.column + b * order::kBlock >= columns.vocab)
-        continue;
-      const std::int64_t to = (tile.column / order::kBlock + b) * stride + row;
-      max[to] = m[h][b];
-      sum[to] = s[h][b];
-      if constexpr (entropy) entropy_sum[to] = u[h][b];
+      for (int i = 0; i < kKept; ++i) kept[i * 128] = d[n - kKept + i];
     }
   }
   __device__ void end() const {}
 
  private:
-  // Of a lane's elements first + 4 j + e, j from 0 to 15.
-  template <int n>
-  __device__ __forceinline__ static float own_max(const float (&d)[n], int first) {
-    float m[2] = {d[first], d[first + 1]};
+  // One block of 64 rows; x(h, j, e) is the logit of row h of this thread and column 8 j + e of its own.
+  template <class X>
+  __device__ __forceinline__ void block(int number, const Rows& rows, int row, const LiveShape& live,
+                                        X x) const {
+    // Step by step for both rows, so that the exchanges between lanes of one hide behind the other's.
+    float m[2], s[2], u[2];
 #pragma unroll
-    for (int i = 2; i < 32; ++i) m[i % 2] = max_nan(m[i % 2], d[first + 4 * (i / 2) + i % 2]);
-    return max_nan(m[0], m[1]);
+    for (int h = 0; h < 2; ++h) {
+      m[h] = max_nan(x(h, 0, 0), x(h, 0, 1));
+#pragma unroll
+      for (int j = 1; j < 16; ++j) m[h] = max_nan(m[h], max_nan(x(h, j, 0), x(h, j, 1)));
+    }
+    // The rounding of z keeps the order of x, so that the largest z is that of the largest x.
+#pragma unroll
+    for (int h = 0; h < 2; ++h) m[h] = quad_max(m[h]) * rows.inverse_tau[h];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) own_sums(h, x, rows.inverse_tau[h], m[h], s[h], u[h]);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      s[h] = quad_sum(s[h]);
+      if constexpr (entropy) u[h] = quad_sum(u[h]);
+    }
+    if (threadIdx.x % 4 != 0 || number * order::kBlock >= columns.vocab) return;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (row + 8 * h >= live.rows) continue;
+      const std::int64_t to = number * stride + row + 8 * h;
+      max[to] = m[h];
+      sum[to] = s[h];
+      if constexpr (entropy) entropy_sum[to] = u[h];
+    }
   }
 
-  template <int n>
-  __device__ __forceinline__ static void own_sums(const float (&d)[n], int first, float it, float m,
-                                                  float& sum, float& spread) {
+  template <class X>
+  __device__ __forceinline__ static void own_sums(int h, X x, float it, float m, float& sum, float& spread) {
     float s[2][4], u[2][4];
 #pragma unroll
     for (int j = 0; j < 16; ++j)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const float z = scaled ? d[first + 4 * j + e] * it : d[first + 4 * j + e];
-        const float distance = fmaxf(z - m, order::RowV1::kCut);
+        const float distance = fmaxf(x(h, j, e) * it - m, order::RowV1::kCut);
         const float term = order::exp_of_number(distance);
         s[e][j % 4] = j < 4 ? term : s[e][j % 4] + term;
         if constexpr (entropy) u[e][j % 4] = order::fma(term, -distance, j < 4 ? 0.0f : u[e][j % 4]);
@@ -180,12 +190,13 @@ struct WarpStore {
   const CUtensorMap* map;
   int row, column;  // of the warp's first element
 
-  // Columns 64 chunk to 64 chunk + 63; `pair(j, h)` gives the two elements of this thread at 8 j of the chunk.
+  // Columns 64 number to 64 number + 63, the `turn`-th chunk of a tile; `pair(j, h)` gives the two elements of this thread
+  // at 8 j of the chunk.
   template <class Pair>
-  __device__ __forceinline__ void chunk(int number, Pair pair) const {
+  __device__ __forceinline__ void chunk(int number, int turn, Pair pair) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    char* buffer = buffers + (number % 2) * kBufferBytes;
-    // The tile before may have ended on either buffer.
+    char* buffer = buffers + (turn % 2) * kBufferBytes;
+    // A half or a tile before may have ended on either buffer.
     if (lane == 0) number == 0 ? store_wait_read<0>() : store_wait_read<1>();
     __syncwarp();
     // Matrix i of four: rows 8 (i % 2), columns 8 (i / 2) of a run of 16 columns.
@@ -204,19 +215,17 @@ struct WarpStore {
   }
 };
 
-// P of a tile, +0 in rows beyond the live ones. `sloped`: rows may have an entropy gradient; `scaled`: there is a
-// temperature.
-template <class T, bool sloped, bool scaled>
+// P of a tile, +0 in rows beyond the live ones. `sloped`: rows may have an entropy gradient.
+template <class T, bool sloped>
 struct StoreP {
-  static constexpr int kStagingBytes = 8 * WarpStore::kBytes;
-  static constexpr bool kParts = false;
+  static constexpr int kStagingBytes = 4 * kConsumers * WarpStore::kBytes;
+  static constexpr bool kParts = false, kPairs = false;
   CUtensorMap out;         // of P, boxes of 64 columns x 16 rows
   HeadColumns<T> columns;  // `vocab`: columns of P
   HeadRowInputs inputs;
   const order::PRow* p_rows;  // of the first row of the range
   std::int64_t column;        // of P's first column
 
-  // Loaded before the product, used behind it.
   struct Rows {
     float inverse_tau[2], reference[2];
     std::int64_t target[2];
@@ -234,27 +243,29 @@ struct StoreP {
         const order::PRow& p = epilogue.p_rows[row];
         kind[h] = p.kind;
         reference[h] = p.reference;
-        if constexpr (scaled) inverse_tau[h] = epilogue.inputs.inverse_tau[row];
+        inverse_tau[h] = epilogue.inputs.factor(row);
         target[h] = epilogue.inputs.target[row];
       }
     }
   };
 
   template <int n>
-  __device__ __forceinline__ void run(float (&d)[n], const TileAt& tile, const LiveShape&, const Rows& rows,
+  __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
                                       char* staging) const {
+    const Rows rows(*this, tile, live);
     const Fragment at(tile);
     columns.prepare(d, at.column);
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
     const WarpStore store{staging + warp * WarpStore::kBytes, &out, tile.row + 16 * warp, tile.column};
+    constexpr int kChunks = n / 32;
     // Chunk by chunk: the arithmetic of one runs while the copy engine reads the one before.
 #pragma unroll
-    for (int chunk = 0; chunk < n / 32; ++chunk) {
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (tile.column + 64 * chunk >= columns.vocab) break;
 #pragma unroll
       for (int h = 0; h < 2; ++h)
         fill(d, 32 * chunk + 2 * h, 64 * chunk, tile.column, rows, h, at.row + 8 * h);
-      store.chunk(chunk, [&](int j, int h) {
+      store.chunk(chunk, half * kChunks + chunk, [&](int j, int h) {
         const int at_j = 4 * (8 * chunk + j) + 2 * h;
         return pair_of<T>(d[at_j], d[at_j + 1]);
       });
@@ -275,7 +286,7 @@ struct StoreP {
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       float& value = d[first + 4 * (i / 2) + i % 2];
-      const float z = scaled ? value * rows.inverse_tau[h] : value;
+      const float z = value * rows.inverse_tau[h];
       if constexpr (sloped) {
         value = order::p_column(p, z);
       } else {

@@ -1,9 +1,9 @@
 // Products of 16-bit matrices on SM90 under tc16.v1: D[m, n] = sum over k of A[m, k] B[n, k], at most one segment of K.
 //
-// A persistent kernel. One warp brings tiles of A and B into a ring of stages, two warpgroups multiply them and
-// hand 64 x N of D each, in registers, to the epilogue. The second warpgroup runs some stages behind the first, so that while
-// one is in its epilogue the other keeps the tensor cores busy. CTAs of a cluster have the same columns and share B.
-// Every element is one chain of steps of 16 products, ascending, whatever the tiles, the cluster and the order of tiles.
+// A persistent kernel. One warp brings tiles of A and B into a ring of stages; two warpgroups take turns: while one
+// multiplies its tile, the other hands its own, in registers, to the epilogue, so that the tensor cores never wait for
+// an epilogue that is shorter than a product. CTAs of a cluster have the same columns and share B. Every element is one
+// chain of steps of 16 products, ascending, whatever the tiles, the cluster and the order of tiles.
 #pragma once
 
 #include <algorithm>
@@ -12,24 +12,25 @@
 #include "cuda/prim/cluster.cuh"
 #include "cuda/prim/tma.cuh"
 #include "cuda/prim/wgmma.cuh"
+#include "order/row.h"
 
 namespace samebits::cuda {
 
-inline constexpr int kTileRows = 128, kTileDepth = 64;
+inline constexpr int kTileRows = 128, kTileColumns = 192, kTileDepth = 64;
+inline constexpr int kHalfRows = kTileRows / 2;  // of one instruction
 inline constexpr int kProductThreads = 384;
 inline constexpr int kConsumers = 2;
 
 // `transposed`: M or N, not K, is the operand's dense axis.
-template <class ElementType, int columns, bool a_transposed, bool b_transposed, int cluster_size>
+template <class ElementType, bool a_transposed, bool b_transposed, int cluster_size>
 struct Sm90Tile {
   using Element = ElementType;
-  static constexpr int kColumns = columns;
   static constexpr bool kTransposedA = a_transposed, kTransposedB = b_transposed;
   static constexpr int kCluster = cluster_size;
-  static constexpr int kBytesA = kTileRows * kTileDepth * 2, kBytesB = columns * kTileDepth * 2;
+  static constexpr int kBytesA = kTileRows * kTileDepth * 2, kBytesB = kTileColumns * kTileDepth * 2;
   static constexpr int kStageBytes = kBytesA + kBytesB;
   // Rows of a box of B: a CTA brings its share of the rows, or whole chunks of 64 columns.
-  static constexpr int kBoxRowsB = b_transposed ? kTileDepth : columns / cluster_size;
+  static constexpr int kBoxRowsB = b_transposed ? kTileDepth : kTileColumns / cluster_size;
   static constexpr int kBoxRowsA = a_transposed ? kTileDepth : kTileRows;
 };
 
@@ -66,8 +67,9 @@ __device__ __forceinline__ LiveShape live_shape(const ProductShape& shape) {
 }
 
 struct TileAt {
-  int row, column;  // of this CTA's tile
+  int row, column;
   int part;
+  bool second = false;  // of a pair
 };
 
 // Division by a number known early: the quotient in fp32 is off by one at most (below 2^22).
@@ -81,7 +83,7 @@ struct Division {
   }
 };
 
-// The cluster's tiles: groups of row tiles, in each of them column after column.
+// The cluster's tiles, or pairs of neighbours along the columns: groups of row tiles, in each of them column after column.
 class TileWalk {
  public:
   __device__ TileWalk(const ProductShape& shape, const LiveShape& live, int cluster, int tile_columns,
@@ -115,15 +117,48 @@ class TileWalk {
   Division per_part_, per_group_, height_, last_height_;
 };
 
+// What a CTA does in a turn; even turns are of the first warpgroup, odd ones of the second. A pair of tiles takes two turns
+// of the same warpgroup.
+struct Turn {
+  bool end = false;  // there are no more
+  bool any = false;  // there is a tile
+  TileAt tile = {};
+  Segment part = {};  // of K
+};
+
+// Everything is worked out anew, so that no register holds it while there are products.
+template <bool pairs>
+__device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape, int cluster, int rank) {
+  LiveShape live = live_shape(shape);
+  asm volatile("" : "+r"(live.rows), "+r"(live.depth));
+  const TileWalk walk(shape, live, cluster, pairs ? 2 * kTileColumns : kTileColumns, rank);
+  const int first = static_cast<int>(blockIdx.x) / cluster, stride = static_cast<int>(gridDim.x) / cluster;
+  const int items = walk.count(), item = first + stride * (pairs ? number / 4 * 2 + number % 2 : number);
+  Turn turn;
+  turn.end = first + stride * (pairs ? number / 4 * 2 : number) >= items;
+  if (item >= items) return turn;
+  turn.tile = walk.at(item);
+  turn.part = live.part(shape, turn.tile.part);
+  turn.any = true;
+  if (pairs && number % 4 >= 2) {
+    turn.any = turn.tile.column + order::kBlock < shape.columns;  // else the first tile has all
+    turn.tile.column += kTileColumns;
+    turn.tile.second = true;
+  }
+  return turn;
+}
+
 template <class Tile, class Epilogue>
 struct ProductShared {
   static constexpr int kMost = 227 << 10, kSlack = 2048;  // alignment and barriers
   static constexpr int kStages = std::min((kMost - kSlack - Epilogue::kStagingBytes) / Tile::kStageBytes, 8);
   static constexpr int kBytes = kStages * Tile::kStageBytes + Epilogue::kStagingBytes + kSlack;
+  static_assert(kStages >= 3);
 
   char* stages;
   char* staging;
-  Barrier *full, *empty, *behind;
+  Barrier *full, *empty;
+  Barrier* turn;  // of each warpgroup
 
   __device__ explicit ProductShared(char* memory) {
     const auto address = shared_address(memory);
@@ -131,7 +166,7 @@ struct ProductShared {
     staging = stages + kStages * Tile::kStageBytes;
     full = reinterpret_cast<Barrier*>(staging + Epilogue::kStagingBytes);
     empty = full + kStages;
-    behind = empty + kStages;
+    turn = empty + kStages;
   }
 };
 
@@ -144,6 +179,11 @@ struct RingPlace {
       stage = 0;
       parity ^= 1;
     }
+  }
+  __device__ void skip(int steps) {
+    stage += steps;
+    parity ^= stage / stages % 2;
+    stage %= stages;
   }
 };
 
@@ -166,7 +206,7 @@ __device__ __forceinline__ void load_stage(char* stage, const CUtensorMap* a, co
   };
   if constexpr (Tile::kTransposedB) {
 #pragma unroll
-    for (int chunk = 0; chunk < Tile::kColumns / 64; ++chunk)
+    for (int chunk = 0; chunk < kTileColumns / 64; ++chunk)
       if (chunk % Tile::kCluster == rank) bring(chunk * 64 * kTileDepth * 2, tile.column + chunk * 64, k);
   } else {
     const int first = rank * Tile::kBoxRowsB;
@@ -176,54 +216,61 @@ __device__ __forceinline__ void load_stage(char* stage, const CUtensorMap* a, co
 
 __device__ __forceinline__ int steps_of(int depth) { return (depth + kTileDepth - 1) / kTileDepth; }
 
-// A warpgroup's half of a stage of A, K dense: +0 from element `first` of K on, a multiple of 16.
-__device__ __forceinline__ void clear_behind(char* half, int first, int consumer) {
+// A stage of A, K dense: +0 from element `first` of K on, a multiple of 16. By one warpgroup.
+__device__ __forceinline__ void clear_behind(char* stage, int first, int consumer) {
   const int thread = static_cast<int>(threadIdx.x) % 128;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 8; ++i) {
     const int row = thread / 8 + 16 * i, chunk = thread % 8;
     if (8 * chunk >= first)
-      *reinterpret_cast<uint4*>(half + row * 128 + ((chunk ^ (row % 8)) * 16)) = uint4{};
+      *reinterpret_cast<uint4*>(stage + row * 128 + ((chunk ^ (row % 8)) * 16)) = uint4{};
   }
   shared_to_async();
   asm volatile("bar.sync %0, 128;" ::"r"(1 + consumer) : "memory");
 }
 
+// The other warpgroup may wait for its first stage: a barrier tells its phase from the next one alone.
+__device__ __forceinline__ void pass_turn(Barrier* turn, int consumer, int cluster) {
+  if (threadIdx.x % 128 == 0) barrier_arrive(&turn[1 - consumer], cluster == 1 ? 0 : cluster_rank());
+}
+
+using HalfTile = float[kTileColumns / 2];  // of one thread
+
 // d = the tile's product, by one warpgroup. `parts`: behind the depth there may be elements of another part of K, which are
 // cleared; else they are +0.
 template <class Tile, bool parts, class Shared, class Ring>
-__device__ __forceinline__ void multiply(float (&d)[Tile::kColumns / 2], const Shared& shared, Ring& ring,
-                                         int depth, int consumer, bool leads) {
+__device__ __forceinline__ void multiply(HalfTile (&d)[2], const Shared& shared, Ring& ring, int depth,
+                                         int consumer) {
   using Element = typename Tile::Element;
   static_assert(!parts || !Tile::kTransposedA);
   constexpr int kStepA = (Tile::kTransposedA ? 16 * 128 : 16 * 2) / 16;
   constexpr int kStepB = (Tile::kTransposedB ? 16 * 128 : 16 * 2) / 16;
-  constexpr int kLead = 3;  // stages
   const bool releases = threadIdx.x % 128 < Tile::kCluster;
   const int steps = steps_of(depth);
   int before = 0;
+#pragma unroll 1
   for (int k = 0; k < steps; ++k) {
     barrier_wait(&shared.full[ring.stage], ring.parity);
     char* const stage = shared.stages + ring.stage * Tile::kStageBytes;
-    char* const half = stage + consumer * (Tile::kBytesA / 2);
     if constexpr (parts)
       if (k + 1 == steps && depth % kTileDepth != 0)
-        clear_behind(half, (depth % kTileDepth + 15) / 16 * 16, consumer);
-    const std::uint64_t a = tile_descriptor(shared_address(half), 0);
+        clear_behind(stage, (depth % kTileDepth + 15) / 16 * 16, consumer);
+    const std::uint64_t a = tile_descriptor(shared_address(stage), 0);
     const std::uint64_t b = tile_descriptor(shared_address(stage + Tile::kBytesA), 64 * kTileDepth * 2);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kTileDepth / 16; ++i)
-      wgmma<Element, Tile::kColumns, Tile::kTransposedA, Tile::kTransposedB>(d, a + i * kStepA,
-                                                                             b + i * kStepB, k > 0 || i > 0);
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        wgmma<Element, kTileColumns, Tile::kTransposedA, Tile::kTransposedB>(
+            d[half], a + half * (Tile::kBytesA / 2 / 16) + i * kStepA, b + i * kStepB, k > 0 || i > 0);
     wgmma_commit();
     wgmma_wait<1>();
     if (k > 0 && releases) barrier_arrive(&shared.empty[before], static_cast<int>(threadIdx.x % 128));
-    if (leads && k == min(kLead, steps) - 1 && threadIdx.x % 128 == 0)
-      barrier_arrive(shared.behind, Tile::kCluster == 1 ? 0 : cluster_rank());
     before = ring.stage;
     ring.next();
   }
+  pass_turn(shared.turn, consumer, Tile::kCluster);  // while the last products run
   wgmma_wait<0>();
   if (releases) barrier_arrive(&shared.empty[before], static_cast<int>(threadIdx.x % 128));
 }
@@ -247,9 +294,10 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < Shared::kStages; ++i) {
       barrier_init(&shared.full[i], 1);
-      barrier_init(&shared.empty[i], kConsumers * Tile::kCluster);
+      barrier_init(&shared.empty[i], Tile::kCluster);
     }
-    barrier_init(shared.behind, 1);
+    barrier_init(&shared.turn[0], 1);
+    barrier_init(&shared.turn[1], 1);
     barrier_init_done();
   }
   if constexpr (Tile::kCluster == 1)
@@ -257,23 +305,21 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   else
     cluster_sync();
 
-  const LiveShape live = live_shape(shape);
-  const TileWalk walk(shape, live, Tile::kCluster, Tile::kColumns, rank);
-  const int first = static_cast<int>(blockIdx.x) / Tile::kCluster;
-  const int stride = static_cast<int>(gridDim.x) / Tile::kCluster, end = walk.count();
   RingPlace<Shared::kStages> ring;
   if (threadIdx.x < 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (threadIdx.x == 0) {
       prefetch_map(&map_a);
       prefetch_map(&map_b);
-      for (int item = first; item < end; item += stride) {
-        const TileAt tile = walk.at(item);
-        const Segment part = live.part(shape, tile.part);
-        for (int k = part.first; k < part.first + part.columns; k += kTileDepth, ring.next()) {
+      for (int number = 0;; ++number) {
+        const Turn turn = find_turn<Epilogue::kPairs>(number, shape, Tile::kCluster, rank);
+        if (turn.end) break;
+        if (!turn.any) continue;
+        const int end = turn.part.first + turn.part.columns;
+        for (int k = turn.part.first; k < end; k += kTileDepth, ring.next()) {
           barrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
           barrier_expect(&shared.full[ring.stage], Tile::kStageBytes);
-          load_stage<Tile>(shared.stages + ring.stage * Tile::kStageBytes, &map_a, &map_b, tile, k,
+          load_stage<Tile>(shared.stages + ring.stage * Tile::kStageBytes, &map_a, &map_b, turn.tile, k,
                            &shared.full[ring.stage], rank);
         }
       }
@@ -282,23 +328,33 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     const int consumer = static_cast<int>(threadIdx.x) / 128 - 1;
-    bool at_start = true;
-    if (consumer == 1 && live.depth > 0 && first < end) barrier_wait(shared.behind, 0);
-    for (int item = first; item < end; item += stride) {
-      TileAt tile = walk.at(item);
-      tile.row += consumer * 64;
-      float d[Tile::kColumns / 2];
-      undefined(d);
-      const typename Epilogue::Rows rows(epilogue, tile, live);
-      if (live.depth > 0) {
-        multiply<Tile, Epilogue::kParts>(d, shared, ring, live.part(shape, tile.part).columns, consumer,
-                                         at_start && consumer == 0);
+    for (int number = 0;; ++number) {
+      Turn turn = find_turn<Epilogue::kPairs>(number, shape, Tile::kCluster, rank);
+      if (turn.end) break;
+      const int depth = turn.any ? turn.part.columns : 0;
+      if (number % 2 != consumer) {
+        ring.skip(steps_of(depth));
+        continue;
+      }
+      barrier_wait(&shared.turn[consumer], (number / 2 + 1 - consumer) % 2);
+      if (depth == 0) pass_turn(shared.turn, consumer, Tile::kCluster);
+      if (!turn.any) continue;
+      HalfTile d[2];
+      undefined(d[0]);
+      undefined(d[1]);
+      if (depth > 0) {
+        multiply<Tile, Epilogue::kParts>(d, shared, ring, depth, consumer);
       } else {
 #pragma unroll
-        for (float& value : d) value = 0;
+        for (int i = 0; i < kTileColumns; ++i) d[i % 2][i / 2] = 0;
       }
-      at_start = false;
-      epilogue.run(d, tile, live, rows, shared.staging + consumer * (Epilogue::kStagingBytes / kConsumers));
+      const LiveShape live = live_shape(shape);
+      char* const staging = shared.staging + consumer * (Epilogue::kStagingBytes / kConsumers);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        epilogue.run(d[half], half, turn.tile, live, staging);
+        turn.tile.row += kHalfRows;
+      }
     }
     epilogue.end();
   }

@@ -1,4 +1,4 @@
-// What a warpgroup does with its 64 x N of a product: the plain product, and the sums of both gradients.
+// What a warpgroup does with its tile of a product, 64 rows at a time: the plain product, and the sums of both gradients.
 #pragma once
 
 #include "cuda/kernel/sm90_product.cuh"
@@ -18,17 +18,11 @@ struct Fragment {
   }
 };
 
-struct NoRows {
-  template <class Epilogue>
-  __device__ NoRows(const Epilogue&, const TileAt&, const LiveShape&) {}
-};
-
 // out = d, or out = RN(out + d) behind the first segment, in fp32; the bias comes last.
 template <class T>
 struct StoreSegment {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false;
-  using Rows = NoRows;
+  static constexpr bool kParts = false, kPairs = false;
   float* out;
   std::int64_t stride;
   int columns;
@@ -37,8 +31,8 @@ struct StoreSegment {
   std::int64_t bias_stride;
 
   template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
-                                      const Rows&, char*) const {
+  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
+                                      char*) const {
     if (live.depth == 0 && !first) return;
     if (bias != nullptr)
       first ? store<true, true>(d, tile, live) : store<false, true>(d, tile, live);
@@ -85,8 +79,7 @@ struct StoreSegment {
 template <class T>
 struct StoreRounded {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false;
-  using Rows = NoRows;
+  static constexpr bool kParts = false, kPairs = false;
   T* out;
   std::int64_t stride;
   int columns;
@@ -96,8 +89,8 @@ struct StoreRounded {
   std::int64_t bias_stride;
 
   template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
-                                      const Rows&, char*) const {
+  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
+                                      char*) const {
     const Fragment at(tile);
     const bool pairs = stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % 4 == 0;
 #pragma unroll
@@ -136,7 +129,7 @@ struct StoreRounded {
 template <bool shared>
 struct AddIntegers {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = shared;
+  static constexpr bool kParts = shared, kPairs = false;
   long long* counts;  // of the first row of the range; 16-byte aligned rows of an even number of columns
   std::int64_t stride;
   int columns;
@@ -156,9 +149,10 @@ struct AddIntegers {
   };
 
   template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
-                                      const Rows& rows, char*) const {
+  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
+                                      char*) const {
     constexpr int kBatch = 8;  // loads in flight
+    const Rows rows(*this, tile, live);
     static_assert(n / 4 % kBatch == 0);
     const Fragment at(tile);
 #pragma unroll
@@ -204,7 +198,7 @@ struct AddIntegers {
 template <class T, bool accumulate>
 struct FinishWeight {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false;
+  static constexpr bool kParts = false, kPairs = false;
   using Out = std::conditional_t<accumulate, float, T>;
   float* total;
   std::int64_t size;  // H
@@ -224,8 +218,9 @@ struct FinishWeight {
   };
 
   template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], const TileAt& tile, const LiveShape& live,
-                                      const Rows& rows, char*) const {
+  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
+                                      char*) const {
+    const Rows rows(*this, tile, live);
     const Fragment at(tile);
     const double up = order::power_of_2(order::weight_exponent(__uint_as_float(rows.scale)));
 #pragma unroll

@@ -12,7 +12,7 @@ void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, co
   const auto run = [&]<bool shared>() {
     const AddIntegers<shared> epilogue{reinterpret_cast<long long*>(task.counts + first * size), size,
                                        static_cast<int>(size), task.exponent + first, task.nan_row + first};
-    launch_product<Sm90Tile<T, 192, false, true, 2>>(
+    launch_product<Sm90Tile<T, false, true, 2>>(
         "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
         head.weight_rows(task.column, task.columns), shape, epilogue, call);
   };
@@ -32,7 +32,7 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, co
   shape.rows = static_cast<int>(task.columns);
   shape.bounds_depth = true;
   const auto run = [&](const auto& epilogue) {
-    launch_product<Sm90Tile<T, 192, true, true, 2>>(
+    launch_product<Sm90Tile<T, true, true, 2>>(
         "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
         {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
   };

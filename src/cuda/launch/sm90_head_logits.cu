@@ -11,8 +11,8 @@ constexpr std::int64_t kFewRows = kTileRows;
 
 template <class T>
 void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, const core::DeviceCall& call) {
-  const auto run = [&]<bool entropy, bool scaled, int cluster>() {
-    BlockStatistics<T, entropy, scaled> epilogue{};
+  const auto run = [&]<bool entropy, int cluster>() {
+    BlockStatistics<T, entropy> epilogue{};
     epilogue.columns = head.columns_of(0, head.shape.vocab);
     epilogue.inputs = head.inputs_of(task.range, task.inverse_tau, task.target);
     epilogue.max = task.max;
@@ -20,44 +20,36 @@ void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, co
     epilogue.entropy_sum = task.entropy_sum;
     epilogue.stride = task.range.rows;
     epilogue.target_logit = task.target_logit + task.range.first;
-    launch_product<Sm90Tile<T, 256, false, false, cluster>>(
+    launch_product<Sm90Tile<T, false, false, cluster>>(
         "sm90_block_stats", head.gathered(task.hidden, task.range), head.weight_rows(0, head.shape.vocab),
         head.shape_of(task.range, head.shape.vocab, head.shape.hidden_size), epilogue, call);
   };
-  const auto with_cluster = [&]<bool entropy, bool scaled>() {
-    task.range.rows <= kFewRows ? run.template operator()<entropy, scaled, 1>()
-                                : run.template operator()<entropy, scaled, 2>();
+  const auto with_cluster = [&]<bool entropy>() {
+    task.range.rows <= kFewRows ? run.template operator()<entropy, 1>()
+                                : run.template operator()<entropy, 2>();
   };
-  const auto with_temperature = [&]<bool entropy>() {
-    task.inverse_tau == nullptr ? with_cluster.template operator()<entropy, false>()
-                                : with_cluster.template operator()<entropy, true>();
-  };
-  task.entropy_sum == nullptr ? with_temperature.template operator()<false>()
-                              : with_temperature.template operator()<true>();
+  task.entropy_sum == nullptr ? with_cluster.template operator()<false>()
+                              : with_cluster.template operator()<true>();
 }
 
 template <class T>
 void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core::DeviceCall& call) {
-  const auto run = [&]<bool sloped, bool scaled, int cluster>() {
-    StoreP<T, sloped, scaled> epilogue{};
+  const auto run = [&]<bool sloped, int cluster>() {
+    StoreP<T, sloped> epilogue{};
     epilogue.out = tensor_map({task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride}, 16);
     epilogue.columns = head.columns_of(task.column, task.columns);
     epilogue.inputs = head.inputs_of(task.range, task.inverse_tau, task.target);
     epilogue.p_rows = static_cast<const order::PRow*>(task.rows) + task.range.first;
     epilogue.column = task.column;
-    launch_product<Sm90Tile<T, 256, false, false, cluster>>(
+    launch_product<Sm90Tile<T, false, false, cluster>>(
         "sm90_fill_p", head.gathered(task.hidden, task.range), head.weight_rows(task.column, task.columns),
         head.shape_of(task.range, task.columns, head.shape.hidden_size), epilogue, call);
   };
-  const auto with_cluster = [&]<bool sloped, bool scaled>() {
-    task.range.rows <= kFewRows ? run.template operator()<sloped, scaled, 1>()
-                                : run.template operator()<sloped, scaled, 2>();
+  const auto with_cluster = [&]<bool sloped>() {
+    task.range.rows <= kFewRows ? run.template operator()<sloped, 1>()
+                                : run.template operator()<sloped, 2>();
   };
-  const auto with_temperature = [&]<bool sloped>() {
-    task.inverse_tau == nullptr ? with_cluster.template operator()<sloped, false>()
-                                : with_cluster.template operator()<sloped, true>();
-  };
-  task.sloped ? with_temperature.template operator()<true>() : with_temperature.template operator()<false>();
+  task.sloped ? with_cluster.template operator()<true>() : with_cluster.template operator()<false>();
 }
 
 template void sm90_block_stats(const Sm90HeadOperands<order::BFloat16>&, const StatsTask&,

@@ -47,9 +47,9 @@ bool needs_partial(const Product& product) {
   return product.depth > order::kSegment && product.out_dtype != DType::kFloat32;
 }
 
-template <class T, bool a_transposed, bool b_transposed, int columns, int cluster>
+template <class T, bool a_transposed, bool b_transposed, int cluster>
 void run_tiles(const Product& product, float* partial, const core::DeviceCall& call) {
-  using Tile = Sm90Tile<T, columns, a_transposed, b_transposed, cluster>;
+  using Tile = Sm90Tile<T, a_transposed, b_transposed, cluster>;
   const Sides sides(product);
   ProductShape shape;
   shape.rows = static_cast<int>(product.rows);
@@ -86,15 +86,8 @@ void run_tiles(const Product& product, float* partial, const core::DeviceCall& c
 
 template <class T, bool a_transposed, bool b_transposed>
 void run_layout(const Product& product, float* partial, const core::DeviceCall& call) {
-  const auto padded = [&](std::int64_t tile) { return (product.columns + tile - 1) / tile * tile; };
-  const bool few = product.rows <= kTileRows;
-  // With N dense the wide tile is the slower one.
-  if constexpr (!b_transposed)
-    if (32 * padded(256) <= 33 * padded(192))
-      return few ? run_tiles<T, a_transposed, b_transposed, 256, 1>(product, partial, call)
-                 : run_tiles<T, a_transposed, b_transposed, 256, 2>(product, partial, call);
-  few ? run_tiles<T, a_transposed, b_transposed, 192, 1>(product, partial, call)
-      : run_tiles<T, a_transposed, b_transposed, 192, 2>(product, partial, call);
+  product.rows <= kTileRows ? run_tiles<T, a_transposed, b_transposed, 1>(product, partial, call)
+                            : run_tiles<T, a_transposed, b_transposed, 2>(product, partial, call);
 }
 
 template <class T>

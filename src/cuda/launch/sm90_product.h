@@ -7,15 +7,15 @@
 
 namespace samebits::cuda {
 
-// One launch over the tiles of all parts. `a` and `b` are stored with K dense, or M and N where the tile says transposed.
+// One launch over all tiles. `a` and `b` are stored with K dense, or M and N where the tile says transposed.
 template <class Tile, class Epilogue>
 void launch_product(const char* name, const DenseMatrix& a, const DenseMatrix& b, const ProductShape& shape,
                     const Epilogue& epilogue, const core::DeviceCall& call) {
   const CUtensorMap map_a = tensor_map(a, Tile::kBoxRowsA), map_b = tensor_map(b, Tile::kBoxRowsB);
   const std::int64_t cluster_rows = std::int64_t{kTileRows} * Tile::kCluster;
+  constexpr int kColumns = Epilogue::kPairs ? 2 * kTileColumns : kTileColumns;
   const std::int64_t tiles = (shape.rows + cluster_rows - 1) / cluster_rows *
-                             ((shape.columns + Tile::kColumns - 1) / Tile::kColumns) *
-                             std::max(shape.parts, 1);
+                             ((shape.columns + kColumns - 1) / kColumns) * std::max(shape.parts, 1);
   const std::int64_t clusters =
       std::min<std::int64_t>(tiles, traits(call.device).multiprocessors / Tile::kCluster);
   launch(name, sm90_product<Tile, Epilogue>,
