@@ -215,36 +215,39 @@ struct WarpStore {
   }
 };
 
-// P of a tile, +0 in rows beyond the live ones. `sloped`: rows may have an entropy gradient.
-template <class T, bool sloped>
+// P of a tile. `sloped`: rows may have an entropy gradient. `scattered`: row i is row to[i] of P, and rows beyond the live
+// ones are not written; else they are +0.
+template <class T, bool sloped, bool scattered = false>
 struct StoreP {
-  static constexpr int kStagingBytes = 4 * kConsumers * WarpStore::kBytes;
+  static constexpr int kStagingBytes = scattered ? 0 : 4 * kConsumers * WarpStore::kBytes;
   static constexpr bool kParts = false, kPairs = false;
   CUtensorMap out;         // of P, boxes of 64 columns x 16 rows
   HeadColumns<T> columns;  // `vocab`: columns of P
   HeadRowInputs inputs;
   const order::PRow* p_rows;  // of the first row of the range
   std::int64_t column;        // of P's first column
+  T* p;                       // scattered
+  std::int64_t p_stride;
+  const std::int32_t* to;
 
   struct Rows {
     float inverse_tau[2], reference[2];
     std::int64_t target[2];
     order::RowClass kind[2];
-    __device__ Rows(const StoreP& epilogue, const TileAt& tile, const LiveShape& live) {
+
+    // reference_of(row) of a live row; kind_of(row) likewise.
+    template <class ReferenceOf, class KindOf>
+    __device__ Rows(const HeadRowInputs& inputs, const TileAt& tile, const LiveShape& live,
+                    ReferenceOf reference_of, KindOf kind_of) {
       const Fragment at(tile);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int row = at.row + 8 * h;
-        inverse_tau[h] = 1;
-        reference[h] = 0;
-        target[h] = -1;
-        kind[h] = order::RowClass::kEmpty;
-        if (row >= live.rows) continue;
-        const order::PRow& p = epilogue.p_rows[row];
-        kind[h] = p.kind;
-        reference[h] = p.reference;
-        inverse_tau[h] = epilogue.inputs.factor(row);
-        target[h] = epilogue.inputs.target[row];
+        const bool is_row = row < live.rows;
+        inverse_tau[h] = is_row ? inputs.factor(row) : 1.0f;
+        reference[h] = is_row ? reference_of(row) : 0.0f;
+        target[h] = is_row ? inputs.target[row] : -1;
+        kind[h] = is_row ? kind_of(row) : order::RowClass::kEmpty;
       }
     }
   };
@@ -252,12 +255,24 @@ struct StoreP {
   template <int n>
   __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
                                       char* staging) const {
-    const Rows rows(*this, tile, live);
+    const Rows rows(
+        inputs, tile, live, [&](int row) { return p_rows[row].reference; },
+        [&](int row) { return p_rows[row].kind; });
+    columns.prepare(d, Fragment(tile).column);
+    write(d, half, tile, live, rows, staging);
+  }
+  __device__ void end() const {
+    if (!scattered && threadIdx.x % 32 == 0) store_wait_read<0>();
+  }
+
+  // Logits in d, which is used up.
+  template <int n>
+  __device__ __forceinline__ void write(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
+                                        const Rows& rows, char* staging) const {
+    constexpr int kChunks = n / 32;
     const Fragment at(tile);
-    columns.prepare(d, at.column);
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
     const WarpStore store{staging + warp * WarpStore::kBytes, &out, tile.row + 16 * warp, tile.column};
-    constexpr int kChunks = n / 32;
     // Chunk by chunk: the arithmetic of one runs while the copy engine reads the one before.
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
@@ -265,30 +280,45 @@ struct StoreP {
 #pragma unroll
       for (int h = 0; h < 2; ++h)
         fill(d, 32 * chunk + 2 * h, 64 * chunk, tile.column, rows, h, at.row + 8 * h);
-      store.chunk(chunk, half * kChunks + chunk, [&](int j, int h) {
+      const auto pair = [&](int j, int h) {
         const int at_j = 4 * (8 * chunk + j) + 2 * h;
         return pair_of<T>(d[at_j], d[at_j + 1]);
-      });
+      };
+      if constexpr (scattered)
+        scatter(pair, at, 64 * chunk, live);
+      else
+        store.chunk(chunk, half * kChunks + chunk, pair);
     }
-  }
-  __device__ void end() const {
-    if (threadIdx.x % 32 == 0) store_wait_read<0>();
   }
 
  private:
+  // A chunk, row by row; there is room up to a multiple of 64 columns.
+  template <class Pair>
+  __device__ __forceinline__ void scatter(Pair pair, const Fragment& at, int offset,
+                                          const LiveShape& live) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = at.row + 8 * h;
+      if (row >= live.rows) continue;
+      T* line = p + to[row] * p_stride + at.column + offset;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) *reinterpret_cast<std::uint32_t*>(line + 8 * j) = pair(j, h);
+    }
+  }
+
   // P of the elements first + 4 j + e, j from 0 to 7, of a row; `offset`: of the first one's column in the tile.
   template <int n>
   __device__ __forceinline__ void fill(float (&d)[n], int first, int offset, int tile_column,
                                        const Rows& rows, int h, int row) const {
-    order::PRow p{};
+    order::PRow form{};
     if constexpr (sloped)
-      if (rows.kind[h] == order::RowClass::kFinite) p = p_rows[row];
+      if (rows.kind[h] == order::RowClass::kFinite) form = p_rows[row];
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       float& value = d[first + 4 * (i / 2) + i % 2];
       const float z = value * rows.inverse_tau[h];
       if constexpr (sloped) {
-        value = order::p_column(p, z);
+        value = order::p_column(form, z);
       } else {
         const float distance = z - rows.reference[h], e = order::exp_of_number(distance);
         value = distance < order::RowV1::kCut ? 0.0f : e;
@@ -307,6 +337,29 @@ struct StoreP {
       if (mine == 8 * (i / 2) + i % 2) value = 0;
     }
   }
+};
+
+// The statistics of a tile's blocks, and P against references known before the maximum is: every live row counts as finite.
+template <class T>
+struct SaveP {
+  using Statistics = BlockStatistics<T, false>;
+  using P = StoreP<T, false>;
+  static constexpr int kStagingBytes = Statistics::kStagingBytes + P::kStagingBytes;
+  static constexpr bool kParts = false, kPairs = true;
+  Statistics statistics;
+  P p;
+  const float* reference;  // of the first row of the range
+
+  template <int n>
+  __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
+                                      char* staging) const {
+    statistics.run(d, half, tile, live, staging);
+    const typename P::Rows rows(
+        p.inputs, tile, live, [&](int row) { return reference[row]; },
+        [](int) { return order::RowClass::kFinite; });
+    p.write(d, half, tile, live, rows, staging + Statistics::kStagingBytes / kConsumers);
+  }
+  __device__ void end() const { p.end(); }
 };
 
 }  // namespace samebits::cuda

@@ -170,7 +170,7 @@ struct AddIntegers {
           if (shared)
             sum[j] = {};
           else if (at.column + 8 * (first + j) < columns)
-            sum[j] = line[4 * (first + j)];
+            sum[j] = __ldcs(line + 4 * (first + j));
 #pragma unroll
         for (int j = 0; j < kBatch; ++j) {
           if (at.column + 8 * (first + j) >= columns) continue;
@@ -183,7 +183,7 @@ struct AddIntegers {
             atomicAdd(to, static_cast<unsigned long long>(sum[j].x));
             atomicAdd(to + 1, static_cast<unsigned long long>(sum[j].y));
           } else {
-            line[4 * (first + j)] = sum[j];
+            __stcs(line + 4 * (first + j), sum[j]);
           }
         }
       }

@@ -14,6 +14,7 @@ class Sm90Head final : public HeadEngine {
 
   const char* name() const override { return "sm90"; }
   bool finishes_weight() const override { return true; }
+  bool saves_p() const override { return kIsBFloat16<T>; }
   void block_stats(const StatsTask& task, const core::DeviceCall& call) override {
     sm90_block_stats(head_, task, call);
   }
