@@ -71,13 +71,40 @@ struct HeadRowInputs {
   }
 };
 
-// The statistics of whole blocks. Two tiles side by side hold three blocks: the first tile keeps its half of the one
+// A group of numbers at once: the compiler would do them one by one, each waiting for itself.
+template <int n>
+__device__ __forceinline__ void exp_of_numbers(float (&x)[n]) {
+  using order::Exp32, order::fma;
+  float t[n], p[n];
+#pragma unroll
+  for (int i = 0; i < n; ++i) t[i] = fma(x[i], Exp32::kLog2e, Exp32::kRoundMagic);
+#pragma unroll
+  for (int i = 0; i < n; ++i) p[i] = t[i] - Exp32::kRoundMagic;
+#pragma unroll
+  for (int i = 0; i < n; ++i) x[i] = fma(x[i], Exp32::kLog2e, -p[i]);
+#pragma unroll
+  for (int i = 0; i < n; ++i) p[i] = fma(Exp32::kC5, x[i], Exp32::kC4);
+#pragma unroll
+  for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], Exp32::kC3);
+#pragma unroll
+  for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], Exp32::kC2);
+#pragma unroll
+  for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], Exp32::kC1);
+#pragma unroll
+  for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], 1.0f);
+#pragma unroll
+  for (int i = 0; i < n; ++i) x[i] = __uint_as_float(__float_as_uint(p[i]) + (__float_as_uint(t[i]) << 23));
+}
+
+// The statistics of whole blocks. Two tiles of 192 columns side by side hold three blocks: the first tile keeps its half of the one
 // between them, in shared memory, where each thread finds what it left there itself.
 template <class T, bool entropy>
 struct BlockStatistics {
-  static constexpr int kKept = kTileColumns % order::kBlock / 2;  // by a thread of a half tile
-  static constexpr int kStagingBytes = kConsumers * 2 * kKept * 128 * 4;
-  static constexpr bool kParts = false, kPairs = true;
+  static constexpr int kUnit = 32;                               // a thread's elements of 64 rows x 64 columns
+  static constexpr int kStagingBytes = kConsumers * 2 * kUnit * 128 * 4;
+  static constexpr bool kParts = false, kLong = true;
+  template <class Tile>
+  static constexpr bool kPairs = Tile::kColumns % order::kBlock != 0;
   HeadColumns<T> columns;
   HeadRowInputs inputs;
   float *max, *sum, *entropy_sum;  // [blocks][stride]
@@ -102,10 +129,60 @@ struct BlockStatistics {
   template <int n>
   __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
                                       char* staging) const {
+    run_then(d, half, tile, live, staging, [](int) {});
+  }
+  __device__ void end() const {}
+
+  // then(column) is called when the block from that column on is done: its logits are the first two units of d, which
+  // may be used up.
+  template <int n, class Then>
+  __device__ __forceinline__ void run_then(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
+                                           char* staging, Then then) const {
+    constexpr bool kWhole = n == 2 * kUnit;  // a tile is a block
+    static_assert(kWhole || n == 3 * kUnit);
     if (tile.row >= live.rows) return;
     const Rows rows(*this, tile, live);
     const Fragment at(tile);
     columns.prepare(d, at.column);
+    keep_target(d, rows, tile, at);
+    if constexpr (kWhole) {
+      block(d, tile.column / order::kBlock, rows, at.row, live);
+      then(tile.column);
+    } else {
+      float* const kept = reinterpret_cast<float*>(staging) + half * kUnit * 128 + threadIdx.x % 128;
+      int column = tile.column;
+      if (tile.second) {
+        column -= order::kBlock / 2;
+#pragma unroll
+        for (int i = 0; i < kUnit; ++i) {  // the unit that was kept comes first, the last one waits there
+          const float before = kept[i * 128];
+          kept[i * 128] = d[2 * kUnit + i];
+          d[2 * kUnit + i] = d[kUnit + i];
+          d[kUnit + i] = d[i];
+          d[i] = before;
+        }
+      }
+#pragma unroll 1
+      for (int done = 0; column < columns.vocab; ++done, column += order::kBlock) {
+        block(d, column / order::kBlock, rows, at.row, live);
+        then(column);
+        if (done == (tile.second ? 1 : 0)) break;
+#pragma unroll
+        for (int i = 0; i < kUnit; ++i) {
+          d[i] = d[2 * kUnit + i];
+          d[kUnit + i] = kept[i * 128];
+        }
+      }
+      if (tile.second) return;
+#pragma unroll
+      for (int i = 0; i < kUnit; ++i) kept[i * 128] = d[2 * kUnit + i];
+    }
+  }
+
+ private:
+  template <int n>
+  __device__ __forceinline__ void keep_target(const float (&d)[n], const Rows& rows, const TileAt& tile,
+                                              const Fragment& at) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const std::int64_t offset = rows.target[h] - tile.column;
@@ -114,46 +191,31 @@ struct BlockStatistics {
       const float x = pick(d, h, static_cast<int>(offset));
       if (here && in_this_lane(static_cast<int>(offset))) target_logit[at.row + 8 * h] = x;
     }
-    float* const kept = reinterpret_cast<float*>(staging) + half * kKept * 128 + threadIdx.x % 128;
-    const int first_block = tile.column / order::kBlock;  // of those that end in this tile
-    if (tile.second) {
-      block(first_block, rows, at.row, live, [&](int h, int j, int e) {
-        return j < 8 ? kept[(4 * j + 2 * h + e) * 128] : d[4 * (j - 8) + 2 * h + e];
-      });
-      block(first_block + 1, rows, at.row, live,
-            [&](int h, int j, int e) { return d[4 * (j + 8) + 2 * h + e]; });
-    } else {
-      block(first_block, rows, at.row, live, [&](int h, int j, int e) { return d[4 * j + 2 * h + e]; });
-#pragma unroll
-      for (int i = 0; i < kKept; ++i) kept[i * 128] = d[n - kKept + i];
-    }
   }
-  __device__ void end() const {}
 
- private:
-  // One block of 64 rows; x(h, j, e) is the logit of row h of this thread and column 8 j + e of its own.
-  template <class X>
-  __device__ __forceinline__ void block(int number, const Rows& rows, int row, const LiveShape& live,
-                                        X x) const {
+  // One block of 64 rows, in the first two units: logit j, e of row h of this thread is at 4 j + 2 h + e.
+  template <int n>
+  __device__ __forceinline__ void block(const float (&d)[n], int number, const Rows& rows, int row,
+                                        const LiveShape& live) const {
     // Step by step for both rows, so that the exchanges between lanes of one hide behind the other's.
     float m[2], s[2], u[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      m[h] = max_nan(x(h, 0, 0), x(h, 0, 1));
+      m[h] = max_nan(d[2 * h], d[2 * h + 1]);
 #pragma unroll
-      for (int j = 1; j < 16; ++j) m[h] = max_nan(m[h], max_nan(x(h, j, 0), x(h, j, 1)));
+      for (int j = 1; j < 16; ++j) m[h] = max_nan(m[h], max_nan(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]));
     }
     // The rounding of z keeps the order of x, so that the largest z is that of the largest x.
 #pragma unroll
     for (int h = 0; h < 2; ++h) m[h] = quad_max(m[h]) * rows.inverse_tau[h];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) own_sums(h, x, rows.inverse_tau[h], m[h], s[h], u[h]);
+    for (int h = 0; h < 2; ++h) own_sums(d, 2 * h, rows.inverse_tau[h], m[h], s[h], u[h]);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       s[h] = quad_sum(s[h]);
       if constexpr (entropy) u[h] = quad_sum(u[h]);
     }
-    if (threadIdx.x % 4 != 0 || number * order::kBlock >= columns.vocab) return;
+    if (threadIdx.x % 4 != 0) return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if (row + 8 * h >= live.rows) continue;
@@ -164,21 +226,31 @@ struct BlockStatistics {
     }
   }
 
-  template <class X>
-  __device__ __forceinline__ static void own_sums(int h, X x, float it, float m, float& sum, float& spread) {
-    float s[2][4], u[2][4];
+  template <int n>
+  __device__ __forceinline__ static void own_sums(const float (&d)[n], int first, float it, float m,
+                                                  float& sum, float& spread) {
+    float sums[2], spreads[2];
 #pragma unroll
-    for (int j = 0; j < 16; ++j)
+    for (int e = 0; e < 2; ++e) {
+      float s[4], u[4];
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const float distance = fmaxf(x(h, j, e) * it - m, order::RowV1::kCut);
-        const float term = order::exp_of_number(distance);
-        s[e][j % 4] = j < 4 ? term : s[e][j % 4] + term;
-        if constexpr (entropy) u[e][j % 4] = order::fma(term, -distance, j < 4 ? 0.0f : u[e][j % 4]);
+      for (int j = 0; j < 16; j += 4) {
+        float distance[4], term[4];
+#pragma unroll
+        for (int q = 0; q < 4; ++q)
+          term[q] = distance[q] = fmaxf(d[first + 4 * (j + q) + e] * it - m, order::RowV1::kCut);
+        exp_of_numbers(term);
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          s[q] = j == 0 ? term[q] : s[q] + term[q];
+          if constexpr (entropy) u[q] = order::fma(term[q], -distance[q], j == 0 ? 0.0f : u[q]);
+        }
       }
-    sum = ((s[0][0] + s[0][1]) + (s[0][2] + s[0][3])) + ((s[1][0] + s[1][1]) + (s[1][2] + s[1][3]));
-    if constexpr (entropy)
-      spread = ((u[0][0] + u[0][1]) + (u[0][2] + u[0][3])) + ((u[1][0] + u[1][1]) + (u[1][2] + u[1][3]));
+      sums[e] = (s[0] + s[1]) + (s[2] + s[3]);
+      if constexpr (entropy) spreads[e] = (u[0] + u[1]) + (u[2] + u[3]);
+    }
+    sum = sums[0] + sums[1];
+    if constexpr (entropy) spread = spreads[0] + spreads[1];
   }
 };
 
@@ -188,15 +260,14 @@ struct WarpStore {
   static constexpr int kBufferBytes = 16 * 128, kBytes = 2 * kBufferBytes;  // of a warp
   char* buffers;
   const CUtensorMap* map;
-  int row, column;  // of the warp's first element
+  int row;  // of the warp's first element
 
-  // Columns 64 number to 64 number + 63, the `turn`-th chunk of a tile; `pair(j, h)` gives the two elements of this thread
-  // at 8 j of the chunk.
+  // 64 columns from `column` on, the `number`-th of a run; `pair(j, h)` gives the two elements of this thread at 8 j.
   template <class Pair>
-  __device__ __forceinline__ void chunk(int number, int turn, Pair pair) const {
+  __device__ __forceinline__ void chunk(int column, int number, Pair pair) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    char* buffer = buffers + (turn % 2) * kBufferBytes;
-    // A half or a tile before may have ended on either buffer.
+    char* buffer = buffers + (number % 2) * kBufferBytes;
+    // The run before may have ended on either buffer.
     if (lane == 0) number == 0 ? store_wait_read<0>() : store_wait_read<1>();
     __syncwarp();
     // Matrix i of four: rows 8 (i % 2), columns 8 (i / 2) of a run of 16 columns.
@@ -209,7 +280,7 @@ struct WarpStore {
     shared_to_async();
     __syncwarp();
     if (lane == 0) {
-      tensor_store(map, column + 64 * number, row, buffer);
+      tensor_store(map, column, row, buffer);
       store_commit();
     }
   }
@@ -220,7 +291,9 @@ struct WarpStore {
 template <class T, bool sloped, bool scattered = false>
 struct StoreP {
   static constexpr int kStagingBytes = scattered ? 0 : 4 * kConsumers * WarpStore::kBytes;
-  static constexpr bool kParts = false, kPairs = false;
+  static constexpr bool kParts = false, kLong = true;
+  template <class Tile>
+  static constexpr bool kPairs = false;
   CUtensorMap out;         // of P, boxes of 64 columns x 16 rows
   HeadColumns<T> columns;  // `vocab`: columns of P
   HeadRowInputs inputs;
@@ -253,86 +326,93 @@ struct StoreP {
   };
 
   template <int n>
-  __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
+  __device__ __forceinline__ void run(float (&d)[n], int, const TileAt& tile, const LiveShape& live,
                                       char* staging) const {
     const Rows rows(
         inputs, tile, live, [&](int row) { return p_rows[row].reference; },
         [&](int row) { return p_rows[row].kind; });
     columns.prepare(d, Fragment(tile).column);
-    write(d, half, tile, live, rows, staging);
+    write<n / kUnit>(d, tile, tile.column, live, rows, staging);
   }
   __device__ void end() const {
     if (!scattered && threadIdx.x % 32 == 0) store_wait_read<0>();
   }
 
-  // Logits in d, which is used up.
-  template <int n>
-  __device__ __forceinline__ void write(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
+  // P of the first `units` units of d, whose first is at `column` of P's; d is used up.
+  template <int units, int n>
+  __device__ __forceinline__ void write(float (&d)[n], const TileAt& tile, int column, const LiveShape& live,
                                         const Rows& rows, char* staging) const {
-    constexpr int kChunks = n / 32;
     const Fragment at(tile);
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
-    const WarpStore store{staging + warp * WarpStore::kBytes, &out, tile.row + 16 * warp, tile.column};
-    // Chunk by chunk: the arithmetic of one runs while the copy engine reads the one before.
+    const WarpStore store{staging + warp * WarpStore::kBytes, &out, tile.row + 16 * warp};
+    const auto pair = [&](int j, int h) { return pair_of<T>(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]); };
+    // Unit by unit: the arithmetic of one runs while the copy engine reads the one before.
+#pragma unroll 1
+    for (int number = 0; column < columns.vocab; ++number, column += 64) {
 #pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      if (tile.column + 64 * chunk >= columns.vocab) break;
-#pragma unroll
-      for (int h = 0; h < 2; ++h)
-        fill(d, 32 * chunk + 2 * h, 64 * chunk, tile.column, rows, h, at.row + 8 * h);
-      const auto pair = [&](int j, int h) {
-        const int at_j = 4 * (8 * chunk + j) + 2 * h;
-        return pair_of<T>(d[at_j], d[at_j + 1]);
-      };
+      for (int h = 0; h < 2; ++h) fill(d, column, rows, h, at.row + 8 * h);
       if constexpr (scattered)
-        scatter(pair, at, 64 * chunk, live);
+        scatter(pair, at.row, column, live);
       else
-        store.chunk(chunk, half * kChunks + chunk, pair);
+        store.chunk(column, number, pair);
+      if (number + 1 == units) break;
+#pragma unroll
+      for (int i = 0; i < (units - 1) * kUnit; ++i) d[i] = d[i + kUnit];
     }
   }
 
  private:
-  // A chunk, row by row; there is room up to a multiple of 64 columns.
+  static constexpr int kUnit = 32;  // a thread's elements of 64 rows x 64 columns
+
+  // A unit, row by row; there is room up to a multiple of 64 columns.
   template <class Pair>
-  __device__ __forceinline__ void scatter(Pair pair, const Fragment& at, int offset,
-                                          const LiveShape& live) const {
+  __device__ __forceinline__ void scatter(Pair pair, int first, int column, const LiveShape& live) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int row = at.row + 8 * h;
+      const int row = first + 8 * h;
       if (row >= live.rows) continue;
-      T* line = p + to[row] * p_stride + at.column + offset;
+      T* line = p + to[row] * p_stride + column + 2 * (threadIdx.x % 4);
 #pragma unroll
       for (int j = 0; j < 8; ++j) *reinterpret_cast<std::uint32_t*>(line + 8 * j) = pair(j, h);
     }
   }
 
-  // P of the elements first + 4 j + e, j from 0 to 7, of a row; `offset`: of the first one's column in the tile.
+  // P of row h of a unit from `unit_column` of P on, in place.
   template <int n>
-  __device__ __forceinline__ void fill(float (&d)[n], int first, int offset, int tile_column,
-                                       const Rows& rows, int h, int row) const {
+  __device__ __forceinline__ void fill(float (&d)[n], int unit_column, const Rows& rows, int h,
+                                       int row) const {
     order::PRow form{};
     if constexpr (sloped)
       if (rows.kind[h] == order::RowClass::kFinite) form = p_rows[row];
+    if constexpr (sloped) {
 #pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      float& value = d[first + 4 * (i / 2) + i % 2];
-      const float z = value * rows.inverse_tau[h];
-      if constexpr (sloped) {
-        value = order::p_column(form, z);
-      } else {
-        const float distance = z - rows.reference[h], e = order::exp_of_number(distance);
-        value = distance < order::RowV1::kCut ? 0.0f : e;
+      for (int i = 0; i < 16; ++i) {
+        float& value = d[2 * h + 4 * (i / 2) + i % 2];
+        value = order::p_column(form, value * rows.inverse_tau[h]);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < 8; j += 2) {
+        float distance[4], term[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          term[i] = distance[i] =
+              d[2 * h + 4 * (j + i / 2) + i % 2] * rows.inverse_tau[h] - rows.reference[h];
+        exp_of_numbers(term);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          d[2 * h + 4 * (j + i / 2) + i % 2] = distance[i] < order::RowV1::kCut ? 0.0f : term[i];
       }
     }
     const bool number = rows.kind[h] == order::RowClass::kFinite;
-    const std::int64_t target = rows.target[h] - (column + tile_column + offset);
+    const std::int64_t target = rows.target[h] - (column + unit_column);
     const bool here = number && target >= 0 && target < 64;
     if (!__any_sync(kWarp, here || !number)) return;
     const float all = rows.kind[h] == order::RowClass::kNan ? order::canonical_nan<float>() : 0.0f;
     const int mine = here ? static_cast<int>(target) - 2 * (static_cast<int>(threadIdx.x) % 4) : -1;
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
-      float& value = d[first + 4 * (i / 2) + i % 2];
+      float& value = d[2 * h + 4 * (i / 2) + i % 2];
       if (!number) value = all;
       if (mine == 8 * (i / 2) + i % 2) value = 0;
     }
@@ -345,7 +425,9 @@ struct SaveP {
   using Statistics = BlockStatistics<T, false>;
   using P = StoreP<T, false>;
   static constexpr int kStagingBytes = Statistics::kStagingBytes + P::kStagingBytes;
-  static constexpr bool kParts = false, kPairs = true;
+  static constexpr bool kParts = false, kLong = true;
+  template <class Tile>
+  static constexpr bool kPairs = Statistics::template kPairs<Tile>;
   Statistics statistics;
   P p;
   const float* reference;  // of the first row of the range
@@ -353,11 +435,12 @@ struct SaveP {
   template <int n>
   __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
                                       char* staging) const {
-    statistics.run(d, half, tile, live, staging);
     const typename P::Rows rows(
         p.inputs, tile, live, [&](int row) { return reference[row]; },
         [](int) { return order::RowClass::kFinite; });
-    p.write(d, half, tile, live, rows, staging + Statistics::kStagingBytes / kConsumers);
+    statistics.run_then(d, half, tile, live, staging, [&](int column) {
+      p.template write<2>(d, tile, column, live, rows, staging + Statistics::kStagingBytes / kConsumers);
+    });
   }
   __device__ void end() const { p.end(); }
 };

@@ -16,22 +16,24 @@
 
 namespace samebits::cuda {
 
-inline constexpr int kTileRows = 128, kTileColumns = 192, kTileDepth = 64;
-inline constexpr int kHalfRows = kTileRows / 2;  // of one instruction
+inline constexpr int kTileDepth = 64, kHalfRows = 64;  // rows of one instruction
 inline constexpr int kProductThreads = 384;
 inline constexpr int kConsumers = 2;
 
 // `transposed`: M or N, not K, is the operand's dense axis.
-template <class ElementType, bool a_transposed, bool b_transposed, int cluster_size>
+template <class ElementType, bool a_transposed, bool b_transposed, int cluster_size, int columns = 192,
+          int halves = 2>
 struct Sm90Tile {
   using Element = ElementType;
+  static constexpr int kColumns = columns, kHalves = halves, kRows = kHalfRows * halves;
   static constexpr bool kTransposedA = a_transposed, kTransposedB = b_transposed;
   static constexpr int kCluster = cluster_size;
-  static constexpr int kBytesA = kTileRows * kTileDepth * 2, kBytesB = kTileColumns * kTileDepth * 2;
+  static constexpr int kBytesA = kRows * kTileDepth * 2, kBytesB = kColumns * kTileDepth * 2;
   static constexpr int kStageBytes = kBytesA + kBytesB;
   // Rows of a box of B: a CTA brings its share of the rows, or whole chunks of 64 columns.
-  static constexpr int kBoxRowsB = b_transposed ? kTileDepth : kTileColumns / cluster_size;
-  static constexpr int kBoxRowsA = a_transposed ? kTileDepth : kTileRows;
+  static constexpr int kBoxRowsB = b_transposed ? kTileDepth : kColumns / cluster_size;
+  static constexpr int kBoxRowsA = a_transposed ? kTileDepth : kRows;
+  static_assert(!a_transposed || halves == 2);
 };
 
 inline constexpr int kMostParts = 32;
@@ -86,9 +88,10 @@ struct Division {
 // The cluster's tiles, or pairs of neighbours along the columns: groups of row tiles, in each of them column after column.
 class TileWalk {
  public:
-  __device__ TileWalk(const ProductShape& shape, const LiveShape& live, int cluster, int tile_columns,
-                      int rank)
-      : cluster_rows_(kTileRows * cluster),
+  __device__ TileWalk(const ProductShape& shape, const LiveShape& live, int tile_rows, int tile_columns,
+                      int cluster, int rank)
+      : tile_rows_(tile_rows),
+        cluster_rows_(tile_rows * cluster),
         first_row_(shape.from == nullptr ? 0 : *shape.from / cluster_rows_ * cluster_rows_),
         row_tiles_(max(live.rows - first_row_ + cluster_rows_ - 1, 0) / cluster_rows_),
         column_tiles_((shape.columns + tile_columns - 1) / tile_columns),
@@ -109,11 +112,11 @@ class TileWalk {
     const int group = per_group_.quotient(item), rest = item - group * per_group_.divisor;
     const Division height = (group + 1) * group_ <= row_tiles_ ? height_ : last_height_;
     const int column = height.quotient(rest), row = group * group_ + rest - column * height.divisor;
-    return {first_row_ + row * cluster_rows_ + rank_ * kTileRows, column * tile_columns_, part};
+    return {first_row_ + row * cluster_rows_ + rank_ * tile_rows_, column * tile_columns_, part};
   }
 
  private:
-  int cluster_rows_, first_row_, row_tiles_, column_tiles_, tile_columns_, group_, rank_, parts_;
+  int tile_rows_, cluster_rows_, first_row_, row_tiles_, column_tiles_, tile_columns_, group_, rank_, parts_;
   Division per_part_, per_group_, height_, last_height_;
 };
 
@@ -127,11 +130,12 @@ struct Turn {
 };
 
 // Everything is worked out anew, so that no register holds it while there are products.
-template <bool pairs>
-__device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape, int cluster, int rank) {
+template <class Tile, bool pairs>
+__device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape, int rank) {
+  constexpr int cluster = Tile::kCluster;
   LiveShape live = live_shape(shape);
   asm volatile("" : "+r"(live.rows), "+r"(live.depth));
-  const TileWalk walk(shape, live, cluster, pairs ? 2 * kTileColumns : kTileColumns, rank);
+  const TileWalk walk(shape, live, Tile::kRows, pairs ? 2 * Tile::kColumns : Tile::kColumns, cluster, rank);
   const int first = static_cast<int>(blockIdx.x) / cluster, stride = static_cast<int>(gridDim.x) / cluster;
   const int items = walk.count(), item = first + stride * (pairs ? number / 4 * 2 + number % 2 : number);
   Turn turn;
@@ -142,7 +146,7 @@ __device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape,
   turn.any = true;
   if (pairs && number % 4 >= 2) {
     turn.any = turn.tile.column + order::kBlock < shape.columns;  // else the first tile has all
-    turn.tile.column += kTileColumns;
+    turn.tile.column += Tile::kColumns;
     turn.tile.second = true;
   }
   return turn;
@@ -206,7 +210,7 @@ __device__ __forceinline__ void load_stage(char* stage, const CUtensorMap* a, co
   };
   if constexpr (Tile::kTransposedB) {
 #pragma unroll
-    for (int chunk = 0; chunk < kTileColumns / 64; ++chunk)
+    for (int chunk = 0; chunk < Tile::kColumns / 64; ++chunk)
       if (chunk % Tile::kCluster == rank) bring(chunk * 64 * kTileDepth * 2, tile.column + chunk * 64, k);
   } else {
     const int first = rank * Tile::kBoxRowsB;
@@ -217,10 +221,11 @@ __device__ __forceinline__ void load_stage(char* stage, const CUtensorMap* a, co
 __device__ __forceinline__ int steps_of(int depth) { return (depth + kTileDepth - 1) / kTileDepth; }
 
 // A stage of A, K dense: +0 from element `first` of K on, a multiple of 16. By one warpgroup.
+template <int rows>
 __device__ __forceinline__ void clear_behind(char* stage, int first, int consumer) {
   const int thread = static_cast<int>(threadIdx.x) % 128;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < rows / 16; ++i) {
     const int row = thread / 8 + 16 * i, chunk = thread % 8;
     if (8 * chunk >= first)
       *reinterpret_cast<uint4*>(stage + row * 128 + ((chunk ^ (row % 8)) * 16)) = uint4{};
@@ -234,12 +239,10 @@ __device__ __forceinline__ void pass_turn(Barrier* turn, int consumer, int clust
   if (threadIdx.x % 128 == 0) barrier_arrive(&turn[1 - consumer], cluster == 1 ? 0 : cluster_rank());
 }
 
-using HalfTile = float[kTileColumns / 2];  // of one thread
-
 // d = the tile's product, by one warpgroup. `parts`: behind the depth there may be elements of another part of K, which are
 // cleared; else they are +0.
 template <class Tile, bool parts, class Shared, class Ring>
-__device__ __forceinline__ void multiply(HalfTile (&d)[2], const Shared& shared, Ring& ring, int depth,
+__device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumns / 2], const Shared& shared, Ring& ring, int depth,
                                          int consumer) {
   using Element = typename Tile::Element;
   static_assert(!parts || !Tile::kTransposedA);
@@ -254,16 +257,16 @@ __device__ __forceinline__ void multiply(HalfTile (&d)[2], const Shared& shared,
     char* const stage = shared.stages + ring.stage * Tile::kStageBytes;
     if constexpr (parts)
       if (k + 1 == steps && depth % kTileDepth != 0)
-        clear_behind(stage, (depth % kTileDepth + 15) / 16 * 16, consumer);
+        clear_behind<Tile::kRows>(stage, (depth % kTileDepth + 15) / 16 * 16, consumer);
     const std::uint64_t a = tile_descriptor(shared_address(stage), 0);
     const std::uint64_t b = tile_descriptor(shared_address(stage + Tile::kBytesA), 64 * kTileDepth * 2);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kTileDepth / 16; ++i)
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
-        wgmma<Element, kTileColumns, Tile::kTransposedA, Tile::kTransposedB>(
-            d[half], a + half * (Tile::kBytesA / 2 / 16) + i * kStepA, b + i * kStepB, k > 0 || i > 0);
+      for (int half = 0; half < Tile::kHalves; ++half)
+        wgmma<Element, Tile::kColumns, Tile::kTransposedA, Tile::kTransposedB>(
+            d[half], a + half * (kHalfRows * kTileDepth * 2 / 16) + i * kStepA, b + i * kStepB, k > 0 || i > 0);
     wgmma_commit();
     wgmma_wait<1>();
     if (k > 0 && releases) barrier_arrive(&shared.empty[before], static_cast<int>(threadIdx.x % 128));
@@ -312,7 +315,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       prefetch_map(&map_a);
       prefetch_map(&map_b);
       for (int number = 0;; ++number) {
-        const Turn turn = find_turn<Epilogue::kPairs>(number, shape, Tile::kCluster, rank);
+        const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, rank);
         if (turn.end) break;
         if (!turn.any) continue;
         const int end = turn.part.first + turn.part.columns;
@@ -328,8 +331,9 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     const int consumer = static_cast<int>(threadIdx.x) / 128 - 1;
+#pragma unroll 1
     for (int number = 0;; ++number) {
-      Turn turn = find_turn<Epilogue::kPairs>(number, shape, Tile::kCluster, rank);
+      Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, rank);
       if (turn.end) break;
       const int depth = turn.any ? turn.part.columns : 0;
       if (number % 2 != consumer) {
@@ -339,21 +343,33 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       barrier_wait(&shared.turn[consumer], (number / 2 + 1 - consumer) % 2);
       if (depth == 0) pass_turn(shared.turn, consumer, Tile::kCluster);
       if (!turn.any) continue;
-      HalfTile d[2];
-      undefined(d[0]);
-      undefined(d[1]);
+      float d[Tile::kHalves][Tile::kColumns / 2];
+#pragma unroll
+      for (auto& half : d) undefined(half);
       if (depth > 0) {
         multiply<Tile, Epilogue::kParts>(d, shared, ring, depth, consumer);
       } else {
 #pragma unroll
-        for (int i = 0; i < kTileColumns; ++i) d[i % 2][i / 2] = 0;
+        for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i] = 0;
       }
       const LiveShape live = live_shape(shape);
       char* const staging = shared.staging + consumer * (Epilogue::kStagingBytes / kConsumers);
+      if constexpr (Epilogue::kLong) {
+        // Half by half over the same registers: code that is walked through once a tile has to fit the instruction cache.
+#pragma unroll 1
+        for (int half = 0;; ++half) {
+          epilogue.run(d[0], half, turn.tile, live, staging);
+          if (half + 1 == Tile::kHalves) break;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        epilogue.run(d[half], half, turn.tile, live, staging);
-        turn.tile.row += kHalfRows;
+          for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i];
+          turn.tile.row += kHalfRows;
+        }
+      } else {
+#pragma unroll
+        for (int half = 0; half < Tile::kHalves; ++half) {
+          epilogue.run(d[half], half, turn.tile, live, staging);
+          turn.tile.row += kHalfRows;
+        }
       }
     }
     epilogue.end();

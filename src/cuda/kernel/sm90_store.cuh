@@ -22,7 +22,9 @@ struct Fragment {
 template <class T>
 struct StoreSegment {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false, kPairs = false;
+  static constexpr bool kParts = false, kLong = false;
+  template <class Tile>
+  static constexpr bool kPairs = false;
   float* out;
   std::int64_t stride;
   int columns;
@@ -79,7 +81,9 @@ struct StoreSegment {
 template <class T>
 struct StoreRounded {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false, kPairs = false;
+  static constexpr bool kParts = false, kLong = false;
+  template <class Tile>
+  static constexpr bool kPairs = false;
   T* out;
   std::int64_t stride;
   int columns;
@@ -124,67 +128,39 @@ struct StoreRounded {
   }
 };
 
-// counts[row, column] += llrint(d * 2^w of the row); a row that meets something not finite is marked instead. `shared`: tiles
-// of several parts of K add to the same counts at a time.
-template <bool shared>
+// counts[row, column] += llrint(d * 2^w of the row); a row that meets something not finite is marked instead. Tiles of several
+// parts of K may add to the same counts at a time, and nobody waits for the counts to come.
 struct AddIntegers {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = shared, kPairs = false;
-  long long* counts;  // of the first row of the range; 16-byte aligned rows of an even number of columns
+  static constexpr bool kParts = true, kLong = false;
+  template <class Tile>
+  static constexpr bool kPairs = false;
+  long long* counts;  // of the first row of the range
   std::int64_t stride;
-  int columns;
+  int columns;  // even
   const std::int32_t* exponent;
   std::int32_t* not_finite;
 
-  struct Rows {
-    int exponent[2];
-    __device__ Rows(const AddIntegers& epilogue, const TileAt& tile, const LiveShape& live) {
-      const Fragment at(tile);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = at.row + 8 * h;
-        exponent[h] = row < live.rows ? epilogue.exponent[row] : 0;
-      }
-    }
-  };
-
   template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
+  __device__ __forceinline__ void run(float (&d)[n], int, const TileAt& tile, const LiveShape& live,
                                       char*) const {
-    constexpr int kBatch = 8;  // loads in flight
-    const Rows rows(*this, tile, live);
-    static_assert(n / 4 % kBatch == 0);
     const Fragment at(tile);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = at.row + 8 * h;
       if (row >= live.rows) continue;
-      const double scale = order::power_of_2(rows.exponent[h]);
-      auto* line = reinterpret_cast<longlong2*>(counts + row * stride + at.column);
+      const double scale = order::power_of_2(exponent[row]);
+      auto* line = reinterpret_cast<unsigned long long*>(counts + row * stride + at.column);
       bool finite = true;
 #pragma unroll
-      for (int first = 0; first < n / 4; first += kBatch) {
-        longlong2 sum[kBatch];
+      for (int j = 0; j < n / 4; ++j) {
+        if (at.column + 8 * j >= columns) continue;
 #pragma unroll
-        for (int j = 0; j < kBatch; ++j)
-          if (shared)
-            sum[j] = {};
-          else if (at.column + 8 * (first + j) < columns)
-            sum[j] = __ldcs(line + 4 * (first + j));
-#pragma unroll
-        for (int j = 0; j < kBatch; ++j) {
-          if (at.column + 8 * (first + j) >= columns) continue;
-          const float low = d[4 * (first + j) + 2 * h], high = d[4 * (first + j) + 2 * h + 1];
-          finite = finite && order::is_finite(low) && order::is_finite(high);
-          sum[j].x += __double2ll_rn(static_cast<double>(low) * scale);
-          sum[j].y += __double2ll_rn(static_cast<double>(high) * scale);
-          if constexpr (shared) {
-            auto* to = reinterpret_cast<unsigned long long*>(line + 4 * (first + j));
-            atomicAdd(to, static_cast<unsigned long long>(sum[j].x));
-            atomicAdd(to + 1, static_cast<unsigned long long>(sum[j].y));
-          } else {
-            __stcs(line + 4 * (first + j), sum[j]);
-          }
+        for (int e = 0; e < 2; ++e) {
+          const float value = d[4 * j + 2 * h + e];
+          finite = finite && order::is_finite(value);
+          const long long count = __double2ll_rn(static_cast<double>(value) * scale);
+          atomicAdd(line + 8 * j + e, static_cast<unsigned long long>(count));
         }
       }
       if (!finite) not_finite[row] = 1;
@@ -198,7 +174,9 @@ struct AddIntegers {
 template <class T, bool accumulate>
 struct FinishWeight {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false, kPairs = false;
+  static constexpr bool kParts = false, kLong = false;
+  template <class Tile>
+  static constexpr bool kPairs = false;
   using Out = std::conditional_t<accumulate, float, T>;
   float* total;
   std::int64_t size;  // H

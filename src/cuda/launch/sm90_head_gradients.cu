@@ -9,18 +9,14 @@ template <class T>
 void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, const core::DeviceCall& call) {
   const std::int64_t first = task.range.first, size = head.shape.hidden_size;
   ProductShape shape = head.shape_of(task.range, size, task.columns);
-  const auto run = [&]<bool shared>() {
-    const AddIntegers<shared> epilogue{reinterpret_cast<long long*>(task.counts + first * size), size,
-                                       static_cast<int>(size), task.exponent + first, task.nan_row + first};
-    launch_product<Sm90Tile<T, false, true, 2>>(
-        "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
-        head.weight_rows(task.column, task.columns), shape, epilogue, call);
-  };
-  if (task.segments.size() == 1) return run.template operator()<false>();
+  const AddIntegers epilogue{reinterpret_cast<long long*>(task.counts + first * size), size,
+                             static_cast<int>(size), task.exponent + first, task.nan_row + first};
   for (std::size_t done = 0; done < task.segments.size(); done += static_cast<std::size_t>(shape.parts)) {
     shape.parts = static_cast<int>(std::min<std::size_t>(kMostParts, task.segments.size() - done));
     std::copy_n(task.segments.begin() + static_cast<std::ptrdiff_t>(done), shape.parts, shape.part);
-    run.template operator()<true>();
+    launch_product<Sm90Tile<T, false, true, 2>>(
+        "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
+        head.weight_rows(task.column, task.columns), shape, epilogue, call);
   }
 }
 

@@ -4,21 +4,26 @@
 namespace samebits::cuda {
 namespace {
 
-// Rows up to which one row tile is enough, and a cluster would only multiply nothing.
-constexpr std::int64_t kFewRows = kTileRows;
+// A launch with the tile that fits the number of rows. With few of them there is one row tile, and small tiles share out
+// the columns evenly.
+template <class T, class Epilogue>
+void launch_logits(const char* name, const DenseMatrix& hidden, const DenseMatrix& weight,
+                   const ProductShape& shape, const Epilogue& epilogue, const core::DeviceCall& call) {
+  if (shape.rows <= 64)
+    launch_product<Sm90Tile<T, false, false, 1, 128, 1>>(name, hidden, weight, shape, epilogue, call);
+  else if (shape.rows <= 128)
+    launch_product<Sm90Tile<T, false, false, 1, 128, 2>>(name, hidden, weight, shape, epilogue, call);
+  else
+    launch_product<Sm90Tile<T, false, false, 2>>(name, hidden, weight, shape, epilogue, call);
+}
 
 }  // namespace
 
 template <class T>
 void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, const core::DeviceCall& call) {
-  const auto run = [&]<int cluster>(const char* name, const auto& epilogue) {
-    launch_product<Sm90Tile<T, false, false, cluster>>(
-        name, head.gathered(task.hidden, task.range), head.weight_rows(0, head.shape.vocab),
-        head.shape_of(task.range, head.shape.vocab, head.shape.hidden_size), epilogue, call);
-  };
-  const auto with_cluster = [&](const char* name, const auto& epilogue) {
-    task.range.rows <= kFewRows ? run.template operator()<1>(name, epilogue)
-                                : run.template operator()<2>(name, epilogue);
+  const auto run = [&](const char* name, const auto& epilogue) {
+    launch_logits<T>(name, head.gathered(task.hidden, task.range), head.weight_rows(0, head.shape.vocab),
+                     head.shape_of(task.range, head.shape.vocab, head.shape.hidden_size), epilogue, call);
   };
   const auto statistics = [&]<bool entropy>() {
     BlockStatistics<T, entropy> epilogue{};
@@ -32,21 +37,21 @@ void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, co
     return epilogue;
   };
   if (task.entropy_sum != nullptr)
-    return with_cluster("sm90_block_stats", statistics.template operator()<true>());
+    return run("sm90_block_stats", statistics.template operator()<true>());
   if constexpr (kIsBFloat16<T>)
     if (task.p_rows > 0) {
       SaveP<T> epilogue{statistics.template operator()<false>(), {}, task.reference + task.range.first};
       epilogue.p.out = tensor_map({task.p, head.shape.dtype, head.shape.vocab, task.p_rows, task.p_stride}, 16);
       epilogue.p.columns = epilogue.statistics.columns;
       epilogue.p.inputs = epilogue.statistics.inputs;
-      return with_cluster("sm90_save_p", epilogue);
+      return run("sm90_save_p", epilogue);
     }
-  with_cluster("sm90_block_stats", statistics.template operator()<false>());
+  run("sm90_block_stats", statistics.template operator()<false>());
 }
 
 template <class T>
 void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core::DeviceCall& call) {
-  const auto run = [&]<bool sloped, bool scattered, int cluster>() {
+  const auto run = [&]<bool sloped, bool scattered>() {
     StoreP<T, sloped, scattered> epilogue{};
     if (!scattered)
       epilogue.out = tensor_map({task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride}, 16);
@@ -57,17 +62,18 @@ void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core:
     epilogue.p = static_cast<T*>(task.p);
     epilogue.p_stride = task.p_stride;
     epilogue.to = task.to;
-    launch_product<Sm90Tile<T, false, false, cluster>>(
-        "sm90_fill_p", head.gathered(task.hidden, task.range), head.weight_rows(task.column, task.columns),
-        head.shape_of(task.range, task.columns, head.shape.hidden_size), epilogue, call);
-  };
-  const auto with_cluster = [&]<bool sloped>() {
-    task.range.rows <= kFewRows ? run.template operator()<sloped, false, 1>()
-                                : run.template operator()<sloped, false, 2>();
+    const DenseMatrix hidden = head.gathered(task.hidden, task.range);
+    const DenseMatrix weight = head.weight_rows(task.column, task.columns);
+    const ProductShape shape = head.shape_of(task.range, task.columns, head.shape.hidden_size);
+    if constexpr (scattered)  // of few rows, most often none
+      launch_product<Sm90Tile<T, false, false, 1, 128, 2>>("sm90_fill_p", hidden, weight, shape, epilogue,
+                                                           call);
+    else
+      launch_logits<T>("sm90_fill_p", hidden, weight, shape, epilogue, call);
   };
   if constexpr (kIsBFloat16<T>)
-    if (task.to != nullptr) return run.template operator()<false, true, 1>();
-  task.sloped ? with_cluster.template operator()<true>() : with_cluster.template operator()<false>();
+    if (task.to != nullptr) return run.template operator()<false, true>();
+  task.sloped ? run.template operator()<true, false>() : run.template operator()<false, false>();
 }
 
 template void sm90_block_stats(const Sm90HeadOperands<order::BFloat16>&, const StatsTask&,

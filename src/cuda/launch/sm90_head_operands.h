@@ -25,7 +25,7 @@ struct Sm90HeadOperands {
   // A tile is read whole where there is room: the copy engine is slow outside of a matrix.
   DenseMatrix gathered(const GatheredRows& hidden, const PositionRange& range) const {
     return {hidden.data, shape.dtype, shape.hidden_size,
-            std::max(range.rows, std::min(hidden.room, std::int64_t{kTileRows})), hidden.stride};
+            std::max(range.rows, std::min(hidden.room, std::int64_t{128})), hidden.stride};
   }
 
   // [columns, H], from `column` on.

@@ -12,8 +12,8 @@ template <class Tile, class Epilogue>
 void launch_product(const char* name, const DenseMatrix& a, const DenseMatrix& b, const ProductShape& shape,
                     const Epilogue& epilogue, const core::DeviceCall& call) {
   const CUtensorMap map_a = tensor_map(a, Tile::kBoxRowsA), map_b = tensor_map(b, Tile::kBoxRowsB);
-  const std::int64_t cluster_rows = std::int64_t{kTileRows} * Tile::kCluster;
-  constexpr int kColumns = Epilogue::kPairs ? 2 * kTileColumns : kTileColumns;
+  const std::int64_t cluster_rows = std::int64_t{Tile::kRows} * Tile::kCluster;
+  constexpr int kColumns = (Epilogue::template kPairs<Tile> ? 2 : 1) * Tile::kColumns;
   const std::int64_t tiles = (shape.rows + cluster_rows - 1) / cluster_rows *
                              ((shape.columns + kColumns - 1) / kColumns) * std::max(shape.parts, 1);
   const std::int64_t clusters =
