@@ -220,6 +220,10 @@ __device__ __forceinline__ void load_stage(char* stage, const CUtensorMap* a, co
 
 __device__ __forceinline__ int steps_of(int depth) { return (depth + kTileDepth - 1) / kTileDepth; }
 
+__device__ __forceinline__ void warpgroup_sync(int consumer) {
+  asm volatile("bar.sync %0, 128;" ::"r"(1 + consumer) : "memory");
+}
+
 // A stage of A, K dense: +0 from element `first` of K on, a multiple of 16. By one warpgroup.
 template <int rows>
 __device__ __forceinline__ void clear_behind(char* stage, int first, int consumer) {
@@ -231,7 +235,7 @@ __device__ __forceinline__ void clear_behind(char* stage, int first, int consume
       *reinterpret_cast<uint4*>(stage + row * 128 + ((chunk ^ (row % 8)) * 16)) = uint4{};
   }
   shared_to_async();
-  asm volatile("bar.sync %0, 128;" ::"r"(1 + consumer) : "memory");
+  warpgroup_sync(consumer);
 }
 
 // The other warpgroup may wait for its first stage: a barrier tells its phase from the next one alone.
@@ -341,7 +345,10 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         continue;
       }
       barrier_wait(&shared.turn[consumer], (number / 2 + 1 - consumer) % 2);
-      if (depth == 0) pass_turn(shared.turn, consumer, Tile::kCluster);
+      if (depth == 0) {
+        warpgroup_sync(consumer);  // no product holds the warps together, and one that is two turns late would wait forever
+        pass_turn(shared.turn, consumer, Tile::kCluster);
+      }
       if (!turn.any) continue;
       float d[Tile::kHalves][Tile::kColumns / 2];
 #pragma unroll
