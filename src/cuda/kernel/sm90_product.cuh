@@ -152,26 +152,29 @@ __device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape,
   return turn;
 }
 
+extern __shared__ __align__(1024) char sm90_memory[];  // the copy engine's swizzle counts from multiples of 1024
+
+// Places in shared memory that the compiler knows: none of them takes a register.
 template <class Tile, class Epilogue>
 struct ProductShared {
-  static constexpr int kMost = 227 << 10, kSlack = 2048;  // alignment and barriers
-  static constexpr int kStages = std::min((kMost - kSlack - Epilogue::kStagingBytes) / Tile::kStageBytes, 8);
-  static constexpr int kBytes = kStages * Tile::kStageBytes + Epilogue::kStagingBytes + kSlack;
-  static_assert(kStages >= 3);
+  static constexpr int kMost = 227 << 10, kBarrierBytes = 256;
+  static constexpr int kStages =
+      std::min((kMost - kBarrierBytes - Epilogue::kStagingBytes) / Tile::kStageBytes, 8);
+  static constexpr int kStagingAt = kStages * Tile::kStageBytes;
+  static constexpr int kBarriersAt = kStagingAt + Epilogue::kStagingBytes;
+  static constexpr int kBytes = kBarriersAt + kBarrierBytes;
+  static_assert(kStages >= 3 && (2 * kStages + 2) * 8 <= kBarrierBytes);
 
-  char* stages;
-  char* staging;
-  Barrier *full, *empty;
-  Barrier* turn;  // of each warpgroup
-
-  __device__ explicit ProductShared(char* memory) {
-    const auto address = shared_address(memory);
-    stages = memory + (1024 - address % 1024) % 1024;
-    staging = stages + kStages * Tile::kStageBytes;
-    full = reinterpret_cast<Barrier*>(staging + Epilogue::kStagingBytes);
-    empty = full + kStages;
-    turn = empty + kStages;
+  __device__ static char* stage(int number) { return sm90_memory + number * Tile::kStageBytes; }
+  __device__ static char* staging(int consumer) {
+    return sm90_memory + kStagingAt + consumer * (Epilogue::kStagingBytes / kConsumers);
   }
+  __device__ static Barrier* full(int stage) { return barriers() + stage; }
+  __device__ static Barrier* empty(int stage) { return barriers() + kStages + stage; }
+  __device__ static Barrier* turn(int consumer) { return barriers() + 2 * kStages + consumer; }
+
+ private:
+  __device__ static Barrier* barriers() { return reinterpret_cast<Barrier*>(sm90_memory + kBarriersAt); }
 };
 
 // Place in the ring.
@@ -239,14 +242,16 @@ __device__ __forceinline__ void clear_behind(char* stage, int first, int consume
 }
 
 // The other warpgroup may wait for its first stage: a barrier tells its phase from the next one alone.
-__device__ __forceinline__ void pass_turn(Barrier* turn, int consumer, int cluster) {
-  if (threadIdx.x % 128 == 0) barrier_arrive(&turn[1 - consumer], cluster == 1 ? 0 : cluster_rank());
+template <class Tile, class Shared>
+__device__ __forceinline__ void pass_turn(int consumer) {
+  if (threadIdx.x % 128 == 0)
+    barrier_arrive(Shared::turn(1 - consumer), Tile::kCluster == 1 ? 0 : cluster_rank());
 }
 
 // d = the tile's product, by one warpgroup. `parts`: behind the depth there may be elements of another part of K, which are
 // cleared; else they are +0.
-template <class Tile, bool parts, class Shared, class Ring>
-__device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumns / 2], const Shared& shared, Ring& ring, int depth,
+template <class Tile, class Shared, bool parts, class Ring>
+__device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumns / 2], Ring& ring, int depth,
                                          int consumer) {
   using Element = typename Tile::Element;
   static_assert(!parts || !Tile::kTransposedA);
@@ -257,8 +262,8 @@ __device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumn
   int before = 0;
 #pragma unroll 1
   for (int k = 0; k < steps; ++k) {
-    barrier_wait(&shared.full[ring.stage], ring.parity);
-    char* const stage = shared.stages + ring.stage * Tile::kStageBytes;
+    barrier_wait(Shared::full(ring.stage), ring.parity);
+    char* const stage = Shared::stage(ring.stage);
     if constexpr (parts)
       if (k + 1 == steps && depth % kTileDepth != 0)
         clear_behind<Tile::kRows>(stage, (depth % kTileDepth + 15) / 16 * 16, consumer);
@@ -273,13 +278,13 @@ __device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumn
             d[half], a + half * (kHalfRows * kTileDepth * 2 / 16) + i * kStepA, b + i * kStepB, k > 0 || i > 0);
     wgmma_commit();
     wgmma_wait<1>();
-    if (k > 0 && releases) barrier_arrive(&shared.empty[before], static_cast<int>(threadIdx.x % 128));
+    if (k > 0 && releases) barrier_arrive(Shared::empty(before), static_cast<int>(threadIdx.x % 128));
     before = ring.stage;
     ring.next();
   }
-  pass_turn(shared.turn, consumer, Tile::kCluster);  // while the last products run
+  pass_turn<Tile, Shared>(consumer);  // while the last products run
   wgmma_wait<0>();
-  if (releases) barrier_arrive(&shared.empty[before], static_cast<int>(threadIdx.x % 128));
+  if (releases) barrier_arrive(Shared::empty(before), static_cast<int>(threadIdx.x % 128));
 }
 
 // The first step overwrites d: no instructions for its initial values.
@@ -294,17 +299,15 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     sm90_product(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
                  const __grid_constant__ ProductShape shape, const __grid_constant__ Epilogue epilogue) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  extern __shared__ char memory[];
   using Shared = ProductShared<Tile, Epilogue>;
-  const Shared shared(memory);
   const int rank = Tile::kCluster == 1 ? 0 : cluster_rank();
   if (threadIdx.x == 0) {
+    if (shared_address(sm90_memory) % 1024 != 0) __trap();
     for (int i = 0; i < Shared::kStages; ++i) {
-      barrier_init(&shared.full[i], 1);
-      barrier_init(&shared.empty[i], Tile::kCluster);
+      barrier_init(Shared::full(i), 1);
+      barrier_init(Shared::empty(i), Tile::kCluster);
     }
-    barrier_init(&shared.turn[0], 1);
-    barrier_init(&shared.turn[1], 1);
+    for (int i = 0; i < kConsumers; ++i) barrier_init(Shared::turn(i), 1);
     barrier_init_done();
   }
   if constexpr (Tile::kCluster == 1)
@@ -324,10 +327,10 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         if (!turn.any) continue;
         const int end = turn.part.first + turn.part.columns;
         for (int k = turn.part.first; k < end; k += kTileDepth, ring.next()) {
-          barrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
-          barrier_expect(&shared.full[ring.stage], Tile::kStageBytes);
-          load_stage<Tile>(shared.stages + ring.stage * Tile::kStageBytes, &map_a, &map_b, turn.tile, k,
-                           &shared.full[ring.stage], rank);
+          barrier_wait(Shared::empty(ring.stage), ring.parity ^ 1);
+          barrier_expect(Shared::full(ring.stage), Tile::kStageBytes);
+          load_stage<Tile>(Shared::stage(ring.stage), &map_a, &map_b, turn.tile, k, Shared::full(ring.stage),
+                           rank);
         }
       }
     }
@@ -344,23 +347,23 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         ring.skip(steps_of(depth));
         continue;
       }
-      barrier_wait(&shared.turn[consumer], (number / 2 + 1 - consumer) % 2);
+      barrier_wait(Shared::turn(consumer), (number / 2 + 1 - consumer) % 2);
       if (depth == 0) {
         warpgroup_sync(consumer);  // no product holds the warps together, and one that is two turns late would wait forever
-        pass_turn(shared.turn, consumer, Tile::kCluster);
+        pass_turn<Tile, Shared>(consumer);
       }
       if (!turn.any) continue;
       float d[Tile::kHalves][Tile::kColumns / 2];
 #pragma unroll
       for (auto& half : d) undefined(half);
       if (depth > 0) {
-        multiply<Tile, Epilogue::kParts>(d, shared, ring, depth, consumer);
+        multiply<Tile, Shared, Epilogue::kParts>(d, ring, depth, consumer);
       } else {
 #pragma unroll
         for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i] = 0;
       }
       const LiveShape live = live_shape(shape);
-      char* const staging = shared.staging + consumer * (Epilogue::kStagingBytes / kConsumers);
+      char* const staging = Shared::staging(consumer);
       if constexpr (Epilogue::kLong) {
         // Half by half over the same registers: code that is walked through once a tile has to fit the instruction cache.
 #pragma unroll 1
