@@ -20,9 +20,9 @@ TILE = 2 * 64
 FFMA, FADD = 7 * TILE, 2 * TILE + 3 * TILE // 4
 # k that product_fma_tile takes before it fetches more.
 PRODUCT_STEPS = 16
-# The kernels with warps of several roles keep a few values of the copying warp, which has 24 registers, and
-# of the epilogues in local memory; never in the loop of tensor-core steps.
-SM90_SPILLS = 24
+# The kernels with warps of several roles hold a tile in 192 of 240 registers, and keep some values of the
+# copying warp, which has 24, and of the epilogues in local memory; never among the tensor-core steps.
+SM90_SPILLS = 80
 # What the ends of a row may add: exponentials of blocks, divisions, the fixed point.
 SLACK = 200
 

@@ -6,153 +6,15 @@
 // chain of steps of 16 products, ascending, whatever the tiles, the cluster and the order of tiles.
 #pragma once
 
-#include <algorithm>
-
-#include "cuda/launch/head_engine.h"
+#include "cuda/kernel/sm90_tiles.cuh"
 #include "cuda/prim/cluster.cuh"
 #include "cuda/prim/tma.cuh"
 #include "cuda/prim/wgmma.cuh"
-#include "order/row.h"
 
 namespace samebits::cuda {
 
-inline constexpr int kTileDepth = 64, kHalfRows = 64;  // rows of one instruction
-inline constexpr int kProductThreads = 384;
-inline constexpr int kConsumers = 2;
-
-// `transposed`: M or N, not K, is the operand's dense axis.
-template <class ElementType, bool a_transposed, bool b_transposed, int cluster_size, int columns = 192,
-          int halves = 2>
-struct Sm90Tile {
-  using Element = ElementType;
-  static constexpr int kColumns = columns, kHalves = halves, kRows = kHalfRows * halves;
-  static constexpr bool kTransposedA = a_transposed, kTransposedB = b_transposed;
-  static constexpr int kCluster = cluster_size;
-  static constexpr int kBytesA = kRows * kTileDepth * 2, kBytesB = kColumns * kTileDepth * 2;
-  static constexpr int kStageBytes = kBytesA + kBytesB;
-  // Rows of a box of B: a CTA brings its share of the rows, or whole chunks of 64 columns.
-  static constexpr int kBoxRowsB = b_transposed ? kTileDepth : kColumns / cluster_size;
-  static constexpr int kBoxRowsA = a_transposed ? kTileDepth : kRows;
-  static_assert(!a_transposed || halves == 2);
-};
-
-inline constexpr int kMostParts = 32;
-
-// Which part of a product there is. The live number of rows (of K where `bounds_depth`) is at most *count - first.
-struct ProductShape {
-  int rows = 0, columns = 0, depth = 0;  // M, N, K
-  std::int64_t first = 0;
-  const std::int32_t* count = nullptr;  // null: all of them
-  bool bounds_depth = false;
-  const std::int32_t* from = nullptr;  // rows before *from are left out, as far as whole tiles go
-  int group = 8;  // row tiles of a cluster that are walked through before the next column tile
-  // Parts of K, each a chain of its own; their sums go to the epilogue one by one. All but the last have whole steps of 16.
-  int parts = 0;  // 0: all of K is one
-  Segment part[kMostParts] = {};
-};
-
-struct LiveShape {
-  int rows, depth;
-
-  __device__ Segment part(const ProductShape& shape, int number) const {
-    return shape.parts == 0 ? Segment{0, depth} : shape.part[number];
-  }
-};
-__device__ __forceinline__ LiveShape live_shape(const ProductShape& shape) {
-  LiveShape live{shape.rows, shape.depth};
-  if (shape.count != nullptr) {
-    const std::int64_t left = max(static_cast<std::int64_t>(*shape.count) - shape.first, std::int64_t{0});
-    int& bounded = shape.bounds_depth ? live.depth : live.rows;
-    bounded = static_cast<int>(min(static_cast<std::int64_t>(bounded), left));
-  }
-  return live;
-}
-
-struct TileAt {
-  int row, column;
-  int part;
-  bool second = false;  // of a pair
-};
-
-// Division by a number known early: the quotient in fp32 is off by one at most (below 2^22).
-struct Division {
-  int divisor;
-  float inverse;
-  __device__ explicit Division(int d) : divisor(d), inverse(1.0f / static_cast<float>(d)) {}
-  __device__ int quotient(int number) const {
-    const int near = static_cast<int>(static_cast<float>(number) * inverse), rest = number - near * divisor;
-    return near + (rest >= divisor) - (rest < 0);
-  }
-};
-
-// The cluster's tiles, or pairs of neighbours along the columns: groups of row tiles, in each of them column after column.
-class TileWalk {
- public:
-  __device__ TileWalk(const ProductShape& shape, const LiveShape& live, int tile_rows, int tile_columns,
-                      int cluster, int rank)
-      : tile_rows_(tile_rows),
-        cluster_rows_(tile_rows * cluster),
-        first_row_(shape.from == nullptr ? 0 : *shape.from / cluster_rows_ * cluster_rows_),
-        row_tiles_(max(live.rows - first_row_ + cluster_rows_ - 1, 0) / cluster_rows_),
-        column_tiles_((shape.columns + tile_columns - 1) / tile_columns),
-        tile_columns_(tile_columns),
-        group_(shape.group),
-        rank_(rank),
-        parts_(max(shape.parts, 1)),
-        per_part_(row_tiles_ * column_tiles_),
-        per_group_(group_ * column_tiles_),
-        height_(group_),
-        last_height_(row_tiles_ % group_) {}
-
-  __device__ int count() const { return per_part_.divisor * parts_; }
-
-  __device__ TileAt at(int item) const {
-    const int part = parts_ == 1 ? 0 : per_part_.quotient(item);
-    item -= part * per_part_.divisor;
-    const int group = per_group_.quotient(item), rest = item - group * per_group_.divisor;
-    const Division height = (group + 1) * group_ <= row_tiles_ ? height_ : last_height_;
-    const int column = height.quotient(rest), row = group * group_ + rest - column * height.divisor;
-    return {first_row_ + row * cluster_rows_ + rank_ * tile_rows_, column * tile_columns_, part};
-  }
-
- private:
-  int tile_rows_, cluster_rows_, first_row_, row_tiles_, column_tiles_, tile_columns_, group_, rank_, parts_;
-  Division per_part_, per_group_, height_, last_height_;
-};
-
-// What a CTA does in a turn; even turns are of the first warpgroup, odd ones of the second. A pair of tiles takes two turns
-// of the same warpgroup.
-struct Turn {
-  bool end = false;  // there are no more
-  bool any = false;  // there is a tile
-  TileAt tile = {};
-  Segment part = {};  // of K
-};
-
-// Everything is worked out anew, so that no register holds it while there are products.
-template <class Tile, bool pairs>
-__device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape, int rank) {
-  constexpr int cluster = Tile::kCluster;
-  LiveShape live = live_shape(shape);
-  asm volatile("" : "+r"(live.rows), "+r"(live.depth));
-  const TileWalk walk(shape, live, Tile::kRows, pairs ? 2 * Tile::kColumns : Tile::kColumns, cluster, rank);
-  const int first = static_cast<int>(blockIdx.x) / cluster, stride = static_cast<int>(gridDim.x) / cluster;
-  const int items = walk.count(), item = first + stride * (pairs ? number / 4 * 2 + number % 2 : number);
-  Turn turn;
-  turn.end = first + stride * (pairs ? number / 4 * 2 : number) >= items;
-  if (item >= items) return turn;
-  turn.tile = walk.at(item);
-  turn.part = live.part(shape, turn.tile.part);
-  turn.any = true;
-  if (pairs && number % 4 >= 2) {
-    turn.any = turn.tile.column + order::kBlock < shape.columns;  // else the first tile has all
-    turn.tile.column += Tile::kColumns;
-    turn.tile.second = true;
-  }
-  return turn;
-}
-
-extern __shared__ __align__(1024) char sm90_memory[];  // the copy engine's swizzle counts from multiples of 1024
+// The copy engine's swizzle counts from multiples of 1024.
+extern __shared__ __align__(1024) char sm90_memory[];
 
 // Places in shared memory that the compiler knows: none of them takes a register.
 template <class Tile, class Epilogue>
@@ -275,7 +137,8 @@ __device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumn
 #pragma unroll
       for (int half = 0; half < Tile::kHalves; ++half)
         wgmma<Element, Tile::kColumns, Tile::kTransposedA, Tile::kTransposedB>(
-            d[half], a + half * (kHalfRows * kTileDepth * 2 / 16) + i * kStepA, b + i * kStepB, k > 0 || i > 0);
+            d[half], a + half * (kHalfRows * kTileDepth * 2 / 16) + i * kStepA, b + i * kStepB,
+            k > 0 || i > 0);
     wgmma_commit();
     wgmma_wait<1>();
     if (k > 0 && releases) barrier_arrive(Shared::empty(before), static_cast<int>(threadIdx.x % 128));
@@ -349,7 +212,8 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       }
       barrier_wait(Shared::turn(consumer), (number / 2 + 1 - consumer) % 2);
       if (depth == 0) {
-        warpgroup_sync(consumer);  // no product holds the warps together, and one that is two turns late would wait forever
+        warpgroup_sync(
+            consumer);  // no product holds the warps together; one two turns late would wait forever
         pass_turn<Tile, Shared>(consumer);
       }
       if (!turn.any) continue;

@@ -36,12 +36,12 @@ void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, co
     epilogue.target_logit = task.target_logit + task.range.first;
     return epilogue;
   };
-  if (task.entropy_sum != nullptr)
-    return run("sm90_block_stats", statistics.template operator()<true>());
+  if (task.entropy_sum != nullptr) return run("sm90_block_stats", statistics.template operator()<true>());
   if constexpr (kIsBFloat16<T>)
     if (task.p_rows > 0) {
       SaveP<T> epilogue{statistics.template operator()<false>(), {}, task.reference + task.range.first};
-      epilogue.p.out = tensor_map({task.p, head.shape.dtype, head.shape.vocab, task.p_rows, task.p_stride}, 16);
+      epilogue.p.out =
+          tensor_map({task.p, head.shape.dtype, head.shape.vocab, task.p_rows, task.p_stride}, 16);
       epilogue.p.columns = epilogue.statistics.columns;
       epilogue.p.inputs = epilogue.statistics.inputs;
       return run("sm90_save_p", epilogue);

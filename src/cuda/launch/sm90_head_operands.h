@@ -1,7 +1,7 @@
 // The operands of a head as the kernels for SM90a take them, and the launches of its products.
 #pragma once
 
-#include "cuda/kernel/sm90_head.cuh"
+#include "cuda/kernel/sm90_p.cuh"
 #include "cuda/launch/head_engine.h"
 #include "cuda/launch/sm90_product.h"
 

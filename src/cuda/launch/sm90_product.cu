@@ -87,7 +87,7 @@ void run_tiles(const Product& product, float* partial, const core::DeviceCall& c
 template <class T, bool a_transposed, bool b_transposed>
 void run_layout(const Product& product, float* partial, const core::DeviceCall& call) {
   product.rows <= 128 ? run_tiles<T, a_transposed, b_transposed, 1>(product, partial, call)
-                            : run_tiles<T, a_transposed, b_transposed, 2>(product, partial, call);
+                      : run_tiles<T, a_transposed, b_transposed, 2>(product, partial, call);
 }
 
 template <class T>
