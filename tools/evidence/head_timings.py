@@ -44,10 +44,8 @@ def large(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[st
     room = [torch.randn(rows, vocab, device=device, dtype=torch.bfloat16)]  # of logits
     to_hidden, to_weight = torch.empty_like(x), torch.empty_like(w)
 
-    def ours(ids: torch.Tensor) -> Callable[[], None]:
-        return _step(
-            hidden, weight, lambda: sb.linear_logp(hidden, weight, ids, memory="recompute"), upstream
-        )
+    def ours(ids: torch.Tensor, memory: str = "recompute") -> Callable[[], None]:
+        return _step(hidden, weight, lambda: sb.linear_logp(hidden, weight, ids, memory=memory), upstream)
 
     def entropy() -> torch.Tensor:
         return -F.cross_entropy(hidden @ weight.t(), targets, reduction="none")
@@ -72,6 +70,8 @@ def large(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[st
         "bare product: grad_weight": lambda: torch.mm(room[0].t(), x, out=to_weight),
         "samebits, recompute": ours(targets),
         "samebits, recompute, half of the rows masked": ours(masked),
+        "samebits, saved P": ours(targets, "save"),
+        "samebits, saved P, half of the rows masked": ours(masked, "save"),
         "PyTorch, F.cross_entropy in bf16": _step(hidden, weight, entropy, upstream),
     }
     if rows <= MOST_FP32_ROWS:
