@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kTargetThreads)
   for (std::int64_t start = 0; start < size; start += order::kSegment) {
     const std::int64_t end = min(start + order::kSegment, size);
     float low[4] = {}, high[4] = {};  // the 16 rows with the first 8 targets, and with the other 8
-#pragma unroll 4
+#pragma unroll 12
     for (std::int64_t k = start + pair; k < end + pair; k += 16) {
       const std::uint32_t a[4] = {a_low.at(k), a_high.at(k), a_low.at(k + 8), a_high.at(k + 8)};
       mma_step<T>(low, a, b_low.at(k), b_low.at(k + 8));

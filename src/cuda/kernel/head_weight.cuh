@@ -113,8 +113,8 @@ inline constexpr int kWeightThreads = 256;
 struct WeightRows {
   void* data;  // row 0 of the weight
   std::int64_t stride;
-  std::int64_t first;  // row that is the first of `total`
-  bool left_alone;     // only those that an engine left in side rows, or in the total
+  std::int64_t first, rows;  // from the one that is the first of `total` on
+  bool left_alone;           // only those that an engine left in side rows, or in the total
   SideRows side;
 };
 
@@ -123,22 +123,26 @@ struct alignas(width * sizeof(T) < 16 ? width * sizeof(T) : 16) WeightElements {
   T value[width];
 };
 
-// Items (row of `total`, part of its columns), part fastest. Out is T, or float for an accumulator.
+// Items (row of `total`, part of its columns), part fastest. Where an engine kept the rows by their entries, an entry that
+// is no run's first has no row. Out is T, or float for an accumulator.
 template <class T, class Out, int width, bool accumulate>
 __global__ void __launch_bounds__(kWeightThreads)
     finish_weight(const float* total, std::int64_t size, const __grid_constant__ TargetTerms<T, width> terms,
                   const __grid_constant__ IdRuns runs, const LongRuns<float> long_runs,
                   const HeadScalars* scalars, const WeightRows to, std::int64_t parts) {
-  const std::int64_t r = blockIdx.x / parts;
+  const std::int64_t row = blockIdx.x / parts;
   const std::int64_t column = (blockIdx.x % parts * kWeightThreads + threadIdx.x) * width;
   if (column >= size) return;
-  float value[width], own[width] = {};
-  const IdRun run = runs.run[to.first + r];
-  std::int64_t row = r;
-  if (to.left_alone) {
-    row = run.first == run.end ? -1 : to.side.row(run, r);
-    if (row < 0) return;
+  std::int64_t r = row;
+  if (to.side.entries != nullptr) {
+    const std::int64_t entry = to.side.first_entry() + row;
+    if (entry >= runs.capacity) return;
+    r = static_cast<std::int64_t>(runs.order.id[entry]) - to.first;
+    if (r < 0 || r >= to.rows || runs.run[to.first + r].first != entry) return;
   }
+  const IdRun run = runs.run[to.first + r];
+  if (to.left_alone && run.first == run.end) return;
+  float value[width], own[width] = {};
   if (run.first != run.end) sum_run(terms, runs, run, long_runs, column, own);
   const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + row * size + column);
   const double up = order::power_of_2(scale_exponent(*scalars));

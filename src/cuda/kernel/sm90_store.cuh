@@ -200,7 +200,9 @@ struct FinishWeight {
                                       char*) const {
     const Rows rows(*this, tile, live);
     const Fragment at(tile);
-    const double up = order::power_of_2(order::weight_exponent(__uint_as_float(rows.scale)));
+    const int exponent = order::weight_exponent(__uint_as_float(rows.scale));  // at most 128
+    const PowerOf2 up{static_cast<float>(order::power_of_2(min(exponent, 127))),
+                      exponent > 127 ? 2.0f : 1.0f};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = at.row + 8 * h;
@@ -228,9 +230,13 @@ struct FinishWeight {
   __device__ void end() const {}
 
  private:
+  // 2^n as two factors: rounded once, for the second one is 1 unless n is 128.
+  struct PowerOf2 {
+    float most, rest;
+  };
   // The +0 that no row adds makes a -0 of the scaling +0.
-  __device__ __forceinline__ static float scaled(float value, double up) {
-    return static_cast<float>(static_cast<double>(value) * up) + 0.0f;
+  __device__ __forceinline__ static float scaled(float value, const PowerOf2& up) {
+    return value * up.most * up.rest + 0.0f;
   }
   __device__ __forceinline__ static void write(Out* to, float low, float high) {
     if constexpr (accumulate) {

@@ -57,6 +57,7 @@ struct HeadSplit {
     engine_finishes = all > 0 && engine.finishes_weight() && even_rows(problem);
     total_rows = weight_columns = std::min(columns, kFinishedColumns);
     if (one_range && engine_finishes) {
+      weight_columns = columns;  // nothing but side rows is held of them
       total_rows = std::min(all, holds_p() ? kSideRows : order::kSegment);
       return;
     }

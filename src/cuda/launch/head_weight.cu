@@ -113,15 +113,16 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
                         const SideRows* side, const core::DeviceCall& call) {
   const core::LinearLogpProblem& head = problem.head;
   const std::int64_t size = head.hidden_size;
-  const WeightRows to{problem.grad_weight, problem.grad_weight_stride, first, side != nullptr,
-                      side == nullptr ? SideRows{} : *side};
+  const WeightRows to{problem.grad_weight, problem.grad_weight_stride,          first, rows,
+                      side != nullptr,     side == nullptr ? SideRows{} : *side};
+  const std::int64_t items = to.side.entries == nullptr ? rows : to.side.capacity;
   const LongRuns<float> long_runs{static_cast<float*>(targets.long_weight), size};
   with_operand_type(head.hidden.dtype, [&]<class T>(T) {
     const auto run = [&]<int width>(std::integral_constant<int, width>) {
       const std::int64_t parts = (size + kWeightThreads * width - 1) / (kWeightThreads * width);
       const auto kernel =
           problem.accumulate ? finish_weight<T, float, width, true> : finish_weight<T, T, width, false>;
-      launch("finish_weight", kernel, {rows * parts, kWeightThreads}, call, total, size,
+      launch("finish_weight", kernel, {items * parts, kWeightThreads}, call, total, size,
              terms_of<T, width>(head, at), targets.runs, long_runs,
              static_cast<const HeadScalars*>(at.scalars), to, parts);
     };
@@ -136,7 +137,7 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
   const std::int64_t size = problem.head.hidden_size, parts = (size + kWeightThreads - 1) / kWeightThreads;
   launch("finish_weight_64", problem.accumulate ? finish_weight_64<true> : finish_weight_64<false>,
          {rows * parts, kWeightThreads}, call, total, size,
-         WeightRows{problem.grad_weight, problem.grad_weight_stride, first, false, {}}, parts);
+         WeightRows{problem.grad_weight, problem.grad_weight_stride, first, rows, false, {}}, parts);
 }
 
 }  // namespace samebits::cuda

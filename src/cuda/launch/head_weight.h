@@ -40,11 +40,13 @@ struct SideRows {
   std::uint32_t capacity = 0;
   int pass = 0;
 
+  __device__ std::int64_t first_entry() const {
+    return entries->before + static_cast<std::int64_t>(pass) * capacity;
+  }
   // Negative for a column of the other pass.
   __device__ std::int64_t row(const IdRun& run, std::int64_t column) const {
     if (entries == nullptr) return column;
-    const std::int64_t row =
-        static_cast<std::int64_t>(run.first) - entries->before - static_cast<std::int64_t>(pass) * capacity;
+    const std::int64_t row = static_cast<std::int64_t>(run.first) - first_entry();
     return row < static_cast<std::int64_t>(capacity) ? row : -1;
   }
 };
