@@ -60,7 +60,8 @@ def test_compiled_code_runs_the_same_operators(capsys):
     ]  # fmt: skip
 
 
-def test_the_table_names_every_path(capsys):
+def test_the_table_names_every_path(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # so that no cell is wrapped
     assert main(["probe", "--op", "embedding", "--path", "grad"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "embedding_backward x1" in printed and "every path ran what its plan promised" in printed

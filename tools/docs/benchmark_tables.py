@@ -64,8 +64,8 @@ def _rows(line: dict) -> int:
 def _per_device(root: Path, name: str, part: Callable[[dict, Path], str]) -> str:
     """`part` of the file `name` of each device, under a line that says what it was taken with."""
     parts = []
-    # A folder with nothing but a report is not of a GPU.
-    for folder in sorted({path.parent for path in (root / "evidence").glob("*/*.json")}):
+    folders = (path for path in (root / "evidence").iterdir() if path.is_dir())
+    for folder in sorted(path for path in folders if not path.name.startswith("cpu-")):
         file, found = f"`evidence/{folder.name}/{name}.json`", _load(folder / f"{name}.json")
         if found is None:
             parts.append(f"{file} has not been recorded.")
