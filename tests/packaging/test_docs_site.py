@@ -1,5 +1,6 @@
 """What the site is made from: tables from evidence, the C++ reference, docstrings, blocks of code."""
 
+import json
 import sys
 
 import pytest
@@ -34,6 +35,40 @@ def test_every_table_can_be_made_of_what_is_recorded(name):
 def test_what_is_not_recorded_is_said(tmp_path):
     (tmp_path / "evidence" / "nvidia-b200").mkdir(parents=True)
     assert tables.TABLES["gpu-logp"](tmp_path) == "`evidence/nvidia-b200/timings.json` has not been recorded."
+
+
+def head_line(rows, **more):
+    times = {"samebits": 2.0, "theirs": 4.0}
+    return {"rows": rows, "size": 16, "vocab": 70, "forward_milliseconds": times,
+            "forward_and_backward_milliseconds": {"samebits, saved P": 3.0}, **more}  # fmt: skip
+
+
+def test_groups_of_the_head_are_shown_where_they_are_recorded(tmp_path):
+    folder = tmp_path / "evidence" / "nvidia-b200"
+    folder.mkdir(parents=True)
+    more = {"samebits_over_others": {"forward": {"theirs": 0.5}, "recompute": {}},
+            "versions": {"theirs": "1.2"}, "not_run": {"missing": "not installed"}}  # fmt: skip
+    memory = {"rows": 9, "forward_extra_bytes": 2**20, "backward_extra_bytes": None,
+              "backward_extra_bytes_allowed_for_hidden": 2**21}  # fmt: skip
+    run = dict.fromkeys(("device", "driver", "torch", "samebits", "source_sha256"), "x")
+    old = {
+        "run": run,
+        "large": [{**memory, **head_line(3)}],
+        "few": [{"rows": 1, "microseconds": {"samebits": 5}}],
+    }
+    (folder / "head_timings.json").write_text(json.dumps(old))
+    before = tables.TABLES["gpu-head"](tmp_path)
+    assert "Versions" not in before and "Not run" not in before and "Other shapes" not in before
+    new = old | {"shapes": [head_line(8, **more)], "memory": [memory], "unfinished": {"sums": "2 x 16 x 70"}}
+    (folder / "head_timings.json").write_text(json.dumps(new))
+    made = tables.TABLES["gpu-head"](tmp_path)
+    assert "| 8 x 16 x 70 | 2.00 | 4.00 |" in made and "| 8 x 16 x 70: forward | 0.500 |" in made
+    assert "| 9 | 1.00 | not run | 2.00 |" in made
+    assert "Versions: theirs 1.2." in made and "- missing: not installed (at 8 x 16 x 70)" in made
+    assert "Group sums was cut short at 2 x 16 x 70." in made
+    only = {"run": run, "shapes": [head_line(8)]}
+    (folder / "head_timings.json").write_text(json.dumps(only))
+    assert "| 8 x 16 x 70 | 2.00 | 4.00 |" in tables.TABLES["gpu-head"](tmp_path)
 
 
 def test_differing_values_are_counted_wherever_they_stand():

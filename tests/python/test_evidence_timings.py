@@ -1,15 +1,19 @@
 """The clock and the contestants of GPU evidence, on what a CPU can do of them."""
 
+import functools
+import json
 import sys
+import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from samebits.bench.cases import Case, Contestant
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from evidence import head_timings, timings
+from evidence import head_timings, timings, turns
 
 CASE = Case("logp", "fwd", 2, 8, 0, "fp32", "cpu", 1, False)
 
@@ -47,3 +51,139 @@ def test_a_step_takes_a_loss_of_each_token_or_their_sum():
     head_timings._step(hidden, weight, lambda: (hidden @ weight.t()).sum(1), upstream)()
     head_timings._step(hidden, weight, lambda: (hidden @ weight.t()).sum(), upstream)()
     assert torch.equal(*seen) and hidden.grad is None and weight.grad is None
+
+
+def test_who_fails_at_the_first_call_is_kept_with_the_reason(capsys):
+    def broken():
+        raise ValueError("no such tile")
+
+    def slow():
+        while True:
+            try:
+                time.sleep(0.01)
+            except Exception:  # what a tuner does with a kernel that fails
+                pass
+
+    calls = {"broken": broken, "slow": slow, "ones": lambda: torch.ones(3)}
+    taken = turns.take_turns(calls, "cpu", rounds=2, limit=0.2)
+    assert taken.not_run == {
+        "broken": "ValueError: no such tile",
+        "slow": "its first call takes more than 0.2 s",
+    }
+    assert list(taken.milliseconds) == list(taken.first_call_seconds) == ["ones"]
+    assert "  slow does not run here: its first call takes more than 0.2 s\n" in capsys.readouterr().out
+
+
+def test_a_limit_ends_with_its_block():
+    with turns.within(0.02):
+        pass
+    time.sleep(0.05)
+    with pytest.raises(turns.TooLong), turns.within(0.02):
+        time.sleep(1)
+
+
+def others(monkeypatch, **heads):
+    """Heads of other packages by name, instead of those that exist."""
+    monkeypatch.setitem(turns.peers.DISTRIBUTIONS, "json", "json")
+    contestants = (
+        Contestant(name, functools.partial(lambda f: f, f), "json", sign=-1) for name, f in heads.items()
+    )
+    monkeypatch.setattr(turns.peers, "OF_HEADS", tuple(contestants))
+
+
+def theirs(x, w, ids):
+    return torch.nn.functional.cross_entropy((x @ w.t()).float(), ids, reduction="none")
+
+
+def misses_a_kernel(x, w, ids):
+    raise RuntimeError("no kernel for this shape")
+
+
+def test_a_line_has_every_contestant_or_the_reason_why_not(monkeypatch, capsys):
+    others(monkeypatch, theirs=theirs, broken=misses_a_kernel, unwanted=theirs)
+    setting = head_timings.Setting("cpu", 2, without=("unwanted",), seconds=0.0)
+    line = head_timings.timed(head_timings.Shape(5, 16, 70), setting, masked=True, memory=True)
+    assert line["not_run"] == {
+        "unwanted": "left out (--without)",
+        "broken, forward": "RuntimeError: no kernel for this shape",
+        "broken, both": "RuntimeError: no kernel for this shape",
+    }
+    for times in (line["forward_milliseconds"], line["forward_and_backward_milliseconds"]):
+        assert times["theirs"] > 0 and "broken" not in times and "unwanted" not in times
+    assert (
+        "theirs" in line["first_call_seconds"]["forward"] and "theirs" in line["first_call_seconds"]["both"]
+    )
+    assert set(line["versions"]) == {"theirs", "broken"}
+    assert set(line["largest_difference_of_forward"]) == {"theirs"}
+    assert line["largest_difference_of_forward"]["theirs"] < 0.01
+    assert list(line["samebits_over_others"]["recompute"])[-1] == "four bare products"
+    assert json.loads(json.dumps(line)) == line
+    capsys.readouterr()
+
+
+def test_ratios_are_of_samebits_over_the_others_and_the_bare_products():
+    step = {"bare product: logits": 1.0, "bare product: grad_hidden": 2.0, "bare product: grad_weight": 3.0,
+            "samebits, recompute": 14.0, "samebits, saved P": 9.0, "theirs": 10.0}  # fmt: skip
+    assert head_timings.over({"samebits": 3.0, "theirs": 2.0}, step) == {
+        "forward": {"theirs": 1.5},
+        "recompute": {"theirs": 1.4, "four bare products": 2.0},
+        "saved P": {"theirs": 0.9, "three bare products": 1.5},
+    }
+    del step["samebits, saved P"], step["bare product: logits"]
+    assert head_timings.over({}, step) == {"forward": {}, "recompute": {"theirs": 1.4}, "saved P": {}}
+
+
+@pytest.fixture
+def group(monkeypatch):
+    """One of two shapes, whose second fails."""
+
+    def line(shape, setting):
+        if shape.rows == 2:
+            raise KeyboardInterrupt
+        return {"rows": shape.rows, "rounds": setting.rounds, "without": setting.without}
+
+    shapes = (head_timings.Shape(1), head_timings.Shape(2))
+    monkeypatch.setitem(head_timings.GROUPS, "mine", head_timings.Group(line, shapes, 4))
+    monkeypatch.setitem(head_timings.GROUPS, "first", head_timings.Group(line, shapes[:1], 4))
+
+
+def test_only_the_groups_asked_for_are_taken_and_others_stay(group):
+    tables = {"large": ["kept"]}
+    seen = []
+    head_timings.record("cpu", False, ["first"], ("QuACK",), None, lambda t: seen.append(str(t)), tables)
+    assert tables == {
+        "large": ["kept"],
+        "unfinished": {},
+        "first": [{"rows": 1, "rounds": 4, "without": ("QuACK",)}],
+    }
+    assert len(seen) == 2 and "1 x 2688 x 131072" in seen[0]
+
+
+def test_a_group_that_is_cut_short_keeps_its_lines_and_says_where(group):
+    written = []
+    with pytest.raises(KeyboardInterrupt):
+        head_timings.record("cpu", False, ["mine"], write=lambda t: written.append(json.loads(json.dumps(t))))
+    assert written[-1]["unfinished"] == {"mine": "2 x 2688 x 131072"}
+    assert [line["rows"] for line in written[-1]["mine"]] == [1]
+
+
+def test_groups_of_another_run_are_not_kept(tmp_path):
+    file = tmp_path / "head_timings.json"
+    assert head_timings.kept(file, {"device": "a"}) == {}
+    file.write_text(json.dumps({"run": {"device": "a"}, "large": [1]}))
+    assert head_timings.kept(file, {"device": "a"}) == {"large": [1]}
+    assert head_timings.kept(file, {"device": "b"}) == {}
+
+
+def test_more_memory_than_is_promised_is_a_problem():
+    line = {"rows": 9, "forward_extra_bytes": 8, "forward_bytes_allowed": 8,
+            "backward_extra_bytes": 7, "backward_bytes_allowed": 6}  # fmt: skip
+    assert head_timings.problems({"memory": [line], "large": [{"forward_extra_bytes": 1}]}) == [
+        "linear_logp, backward of 9 rows: 7 bytes, 6 are promised"
+    ]
+
+
+def test_every_group_runs_the_shapes_it_names():
+    assert [shape.rows for shape in head_timings.GROUPS["small"].shapes] == [64, 128, 256, 512]
+    assert {shape.size for shape in head_timings.GROUPS["shapes"].shapes} == {2688, 4096, 7168}
+    assert head_timings.GROUPS["memory"].shapes == (head_timings.Shape(65536),)

@@ -127,21 +127,80 @@ def gpu_few(root: Path) -> str:
 
 
 def gpu_head(root: Path) -> str:
-    """linear_logp against bare products and PyTorch, its memory, and few tokens inside CUDA graphs."""
+    """linear_logp against bare products, PyTorch and others, its memory, and few tokens in CUDA graphs.
+
+    Groups that a file does not hold have no table.
+    """
 
     def part(found: dict, _: Path) -> str:
-        large, few = found["large"], found["few"]
-        memory = {"forward": "forward_extra_bytes", "backward": "backward_extra_bytes",
-                  "8 bytes an element of hidden": "backward_extra_bytes_allowed_for_hidden"}  # fmt: skip
-        bytes_of = ([_rows(line), *(line[key] / MEBIBYTE for key in memory.values())] for line in large)
-        return "\n\n".join([
-            contestants("tokens; forward, ms", large, _rows, "forward_milliseconds"),
-            contestants("tokens; both, ms", large, _rows, "forward_and_backward_milliseconds"),
-            table(["tokens; MiB beyond operands and gradients", *memory], bytes_of),
-            contestants("tokens; forward in a CUDA graph, us", few, _rows, "microseconds"),
-        ])  # fmt: skip
+        made = []
+        if large := found.get("large"):
+            made += _head_times(large, "tokens", _rows)
+        if bytes_of := [*found.get("large", ()), *found.get("memory", ())]:
+            made.append(_head_memory(bytes_of))
+        if few := found.get("few"):
+            made.append(contestants("tokens; forward in a CUDA graph, us", few, _rows, "microseconds"))
+        for group, title in HEAD_GROUPS.items():
+            if lines := found.get(group):
+                made += [f"{title}:", *_head_times(lines, "tokens x hidden x vocabulary", _head_shape)]
+        return "\n\n".join([*made, *_head_notes(found)])
 
     return _per_device(root, "head_timings", part)
+
+
+HEAD_GROUPS = {
+    "small": "Few tokens, each call after a read of a gigabyte, which hides the time of Python",
+    "shapes": "Other shapes",
+    "sums": "Against a head that gives the sum over the tokens alone",
+}
+
+
+def _head_shape(line: dict) -> str:
+    return f"{line['rows']} x {line['size']} x {line['vocab']}"
+
+
+def _head_times(lines: list[dict], unit: str, label: Callable[[dict], Any]) -> list[str]:
+    """Forward, both, and the ratios where they are recorded."""
+    made = [
+        contestants(f"{unit}; forward, ms", lines, label, "forward_milliseconds"),
+        contestants(f"{unit}; both, ms", lines, label, "forward_and_backward_milliseconds"),
+    ]
+    ratios = [
+        {"label": f"{label(line)}: {form}", "over": others}
+        for line in lines
+        for form, others in line.get("samebits_over_others", {}).items()
+        if others
+    ]
+    title = f"{unit}; time of samebits over that of"
+    return made + ([contestants(title, ratios, lambda line: line["label"], "over")] if ratios else [])
+
+
+def _head_memory(lines: list[dict]) -> str:
+    keys = {"forward": "forward_extra_bytes", "backward": "backward_extra_bytes",
+            "8 bytes an element of hidden": "backward_extra_bytes_allowed_for_hidden"}  # fmt: skip
+    sizes = ((line[key] for key in keys.values()) for line in lines)
+    rows = ([_rows(line), *(size and size / MEBIBYTE for size in of_line)]
+            for line, of_line in zip(lines, sizes, strict=True))  # fmt: skip
+    return table(["tokens; MiB beyond operands and gradients", *keys], rows)
+
+
+def _head_notes(found: dict) -> list[str]:
+    """Versions of other packages, who did not run and why, and what was cut short."""
+    lines = [line for group in ("large", *HEAD_GROUPS) for line in found.get(group, ())]
+    versions = {name: version for line in lines for name, version in line.get("versions", {}).items()}
+    reasons: dict[str, list[str]] = {}
+    for line in lines:
+        for name, reason in line.get("not_run", {}).items():
+            reasons.setdefault(f"{name}: {reason}", []).append(_head_shape(line))
+    notes = []
+    if versions:
+        notes.append(f"Versions: {', '.join(f'{name} {version}' for name, version in versions.items())}.")
+    if reasons:
+        items = "\n".join(f"- {reason} (at {', '.join(where)})" for reason, where in reasons.items())
+        notes.append(f"Not run:\n\n{items}")
+    for group, line in found.get("unfinished", {}).items():
+        notes.append(f"Group {group} was cut short at {line}.")
+    return notes
 
 
 def gpu_kernels(root: Path) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,14 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", choices=PARTS, default=PARTS, help="parts to take (default: all)"
     )
+    parser.add_argument("--groups", nargs="+", choices=head_timings.GROUPS,
+                        default=tuple(head_timings.GROUPS),
+                        help="of head_timings (default: all); the others of the same device, versions and "
+                        "sources stay in its file")  # fmt: skip
+    parser.add_argument("--without", nargs="+", choices=head_timings.OTHERS, default=(),
+                        help="packages to leave out of head_timings")  # fmt: skip
+    parser.add_argument("--first-call-limit", type=float, metavar="SECONDS",
+                        help="leaves out who takes longer to start in head_timings")  # fmt: skip
     parser.add_argument("--bench", type=Path, help="the C++ benchmark, whose table is kept as bench.json")
     parser.add_argument("--quick", action="store_true", help="small cases, to see that it works")
     options = parser.parse_args()
@@ -46,7 +55,9 @@ def main() -> int:
     problems = []
 
     def write(name: str, content: dict) -> None:
-        (folder / f"{name}.json").write_text(json.dumps({"run": run, **content}, indent=1) + "\n")
+        part = folder / f"{name}.json.part"  # whole or not at all: a run may be ended at any time
+        part.write_text(json.dumps({"run": run, **content}, indent=1) + "\n")
+        os.replace(part, folder / f"{name}.json")
 
     if "kernels" in options.only:
         recorded = kernels.record(options.device)
@@ -83,7 +94,12 @@ def main() -> int:
     if "timings" in options.only:
         write("timings", timings.record(options.device, options.quick))
     if "head_timings" in options.only:
-        write("head_timings", head_timings.record(options.device, options.quick))
+        tables = {} if options.quick else head_timings.kept(folder / "head_timings.json", run)
+        recorded = head_timings.record(
+            options.device, options.quick, options.groups, options.without, options.first_call_limit,
+            lambda tables: write("head_timings", tables), tables,
+        )  # fmt: skip
+        problems += head_timings.problems(recorded)
     if options.bench:
         write("bench", {"lines": bench_lines(options.bench)})
     print(f"written to {folder}")

@@ -1,23 +1,46 @@
-"""Speed and memory of linear_logp, beside the bare products of a library and PyTorch's own head."""
+"""Speed and memory of linear_logp, beside bare products, PyTorch's head and those of others."""
 
-from collections.abc import Callable
-from typing import Any
+import functools
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 import samebits as sb
 from samebits.bench import peers
-from samebits.bench.cases import Case
+from samebits.bench.cases import Case, Contestant
 from samebits.bench.timing import Calls, in_one_graph, peak_bytes
 
-from .timings import installed, medians
+from .timings import medians
+from .turns import entered, take_turns
 
-SIZE, VOCAB = 2688, 131072
-ROWS = (2048, 8192, 16384)
-FEW = (1, 8, 64)
 MOST_FP32_ROWS = 16384  # log_softmax in fp32 holds several times the logits
-HOT = 0.6  # seconds: the chip lowers its clock within a second of such work, and all are timed hot
+HOT = 1.0  # seconds: the chip lowers its clock within a second of such work, and all are timed hot
+MEBIBYTE = 2**20
+FORWARD_BYTES, BACKWARD_BYTES = 128 * MEBIBYTE, 256 * MEBIBYTE  # promised, whatever the number of tokens
+
+
+class Shape(NamedTuple):
+    """Of hidden [rows, size] and weight [vocab, size]."""
+
+    rows: int
+    size: int = 2688
+    vocab: int = 131072
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How to measure: `limit` is in seconds, of a first call; `seconds` of turns come first."""
+
+    device: str
+    rounds: int
+    without: Collection[str] = ()
+    limit: float | None = None
+    seconds: float = HOT
 
 
 def _step(hidden: torch.Tensor, weight: torch.Tensor, values: Callable[[], torch.Tensor],
@@ -25,76 +48,184 @@ def _step(hidden: torch.Tensor, weight: torch.Tensor, values: Callable[[], torch
     """Forward and backward; the gradients are dropped."""
 
     def run() -> None:
-        result = values()
-        result.backward(upstream.to(result.dtype) if result.dim() else None)  # QuACK gives the sum
-        hidden.grad = weight.grad = None
+        try:
+            result = values()
+            result.backward(upstream.to(result.dtype) if result.dim() else None)  # QuACK gives the sum
+        finally:  # one that fails leaves none for the next to add to
+            hidden.grad = weight.grad = None
 
     return run
 
 
-def large(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[str, Any]:
-    """One shape: milliseconds of every contestant, and bytes of samebits beyond operands and gradients."""
-    hidden = torch.randn(rows, size, device=device).bfloat16().requires_grad_()
-    weight = (torch.randn(vocab, size, device=device) * 0.02).bfloat16().requires_grad_()
-    targets = torch.randint(vocab, (rows,), device=device)
-    masked = targets.clone()
-    masked[torch.randperm(rows, device=device)[: rows // 2]] = -100
-    upstream = torch.randn(rows, device=device)
-    x, w = hidden.detach(), weight.detach()
-    room = [torch.randn(rows, vocab, device=device, dtype=torch.bfloat16)]  # of logits
-    to_hidden, to_weight = torch.empty_like(x), torch.empty_like(w)
+class Head:
+    """One shape: tensors that all contestants share, and the calls."""
 
-    def ours(ids: torch.Tensor, memory: str = "recompute") -> Callable[[], None]:
-        return _step(hidden, weight, lambda: sb.linear_logp(hidden, weight, ids, memory=memory), upstream)
+    def __init__(self, shape: Shape, device: str) -> None:
+        rows, size, vocab = shape
+        self.shape, self.device = shape, torch.device(device)
+        self.hidden = torch.randn(rows, size, device=device).bfloat16().requires_grad_()
+        self.weight = (torch.randn(vocab, size, device=device) * 0.02).bfloat16().requires_grad_()
+        self.targets = torch.randint(vocab, (rows,), device=device)
+        self.masked = self.targets.clone()
+        self.masked[torch.randperm(rows, device=device)[: rows // 2]] = -100
+        self.upstream = torch.randn(rows, device=device)
+        self.x, self.w = self.hidden.detach(), self.weight.detach()
 
-    def entropy() -> torch.Tensor:
-        return -F.cross_entropy(hidden @ weight.t(), targets, reduction="none")
+    @property
+    def case(self) -> Case:
+        """What others are asked about."""
+        rows, size, vocab = self.shape
+        return Case("linear_logp", "fwdbwd", rows, vocab, size, "bf16", str(self.device), 0, False)
 
-    def softmax() -> torch.Tensor:
-        return F.log_softmax((hidden @ weight.t()).float(), -1).gather(1, targets[:, None])[:, 0]
+    def step(self, values: Callable[..., torch.Tensor]) -> Callable[[], None]:
+        """Of values(hidden, weight, targets)."""
+        return _step(
+            self.hidden,
+            self.weight,
+            lambda: values(self.hidden, self.weight, self.targets),
+            self.upstream,
+        )
 
-    found = installed(
-        peers.OF_HEADS, Case("linear_logp", "fwdbwd", rows, vocab, size, "bf16", device, 0, False)
-    )
-    forward_calls: Calls = {
-        "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
-        "samebits": lambda: sb.linear_logp(x, w, targets),
-        "samebits, half of the rows masked": lambda: sb.linear_logp(x, w, masked),
-        "PyTorch, F.cross_entropy in bf16": lambda: F.cross_entropy(x @ w.t(), targets, reduction="none"),
+    def ours(self, memory: str, masked: bool = False) -> Callable[[], None]:
+        """A step of samebits."""
+        ids = self.masked if masked else self.targets
+        return self.step(lambda hidden, weight, _: sb.linear_logp(hidden, weight, ids, memory=memory))
+
+    def torchs(self) -> dict[str, Callable[..., torch.Tensor]]:
+        """PyTorch's heads, of (hidden, weight, targets)."""
+        found: dict[str, Callable[..., torch.Tensor]] = {
+            "PyTorch, F.cross_entropy in bf16": lambda x, w, ids: F.cross_entropy(
+                x @ w.t(), ids, reduction="none"
+            )
+        }
+        if self.shape.rows <= MOST_FP32_ROWS:
+            found["PyTorch, log_softmax in fp32"] = lambda x, w, ids: peers.log_softmax_and_gather(
+                x @ w.t(), ids
+            )
+        return found
+
+    def forward_calls(self, others: dict[str, Callable], masked: bool, room: list[torch.Tensor]) -> Calls:
+        """Without gradients."""
+        x, w = self.x, self.w
+        calls: Calls = {
+            "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
+            "samebits": lambda: sb.linear_logp(x, w, self.targets),
+        }
+        if masked:
+            calls["samebits, half of the rows masked"] = lambda: sb.linear_logp(x, w, self.masked)
+        for name, function in (self.torchs() | others).items():
+            calls[name] = functools.partial(function, x, w, self.targets)
+        return calls
+
+    def step_calls(self, others: dict[str, Callable], masked: bool, room: list[torch.Tensor]) -> Calls:
+        """Forward and backward."""
+        x, w = self.x, self.w
+        to_hidden, to_weight = torch.empty_like(x), torch.empty_like(w)
+        calls: Calls = {
+            "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
+            "bare product: grad_hidden": lambda: torch.mm(room[0], w, out=to_hidden),
+            "bare product: grad_weight": lambda: torch.mm(room[0].t(), x, out=to_weight),
+        }
+        for name, memory in (("recompute", "recompute"), ("saved P", "save")):
+            calls[f"samebits, {name}"] = self.ours(memory)
+            if masked:
+                calls[f"samebits, {name}, half of the rows masked"] = self.ours(memory, masked=True)
+        return calls | {name: self.step(function) for name, function in (self.torchs() | others).items()}
+
+    def memory(self) -> dict[str, Any]:
+        """Bytes of samebits beyond operands and gradients, and what is promised."""
+        gradients = 2 * (self.x.numel() + self.w.numel())
+        backward = peak_bytes(self.ours("recompute"), self.device)
+        return {
+            "forward_extra_bytes": peak_bytes(
+                lambda: sb.linear_logp(self.x, self.w, self.targets), self.device
+            ),
+            "backward_extra_bytes": None if backward is None else backward - gradients,
+            "forward_bytes_allowed": FORWARD_BYTES,
+            "backward_bytes_allowed": BACKWARD_BYTES + 8 * self.x.numel(),
+            "backward_extra_bytes_allowed_for_hidden": 8 * self.x.numel(),
+        }
+
+
+def over(forward: dict[str, float], step: dict[str, float]) -> dict[str, dict[str, float]]:
+    """The time of samebits over that of each other, and over the bare products that a step cannot do without:
+    three with P saved, four with logits made twice. By the form of samebits, then the other's name."""
+
+    def divided(times: dict[str, float], ours: str) -> dict[str, float]:
+        mine = times.get(ours)
+        return {
+            name: round(mine / time, 3)
+            for name, time in times.items()
+            if mine and not name.startswith("samebits")
+        }
+
+    products = {name: step[name] for name in step if name.startswith("bare product")}
+    others = {name: time for name, time in step.items() if name not in products}
+    three = sum(products.values()) if len(products) == 3 else None
+    bounds = {
+        "three bare products": three,
+        "four bare products": three and three + step["bare product: logits"],
     }
-    forward_calls |= {name: lambda f=function: f(x, w, targets) for name, function in found.items()}
-    forward = medians(forward_calls, device, rounds, HOT)
-    both: Calls = {
-        "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
-        "bare product: grad_hidden": lambda: torch.mm(room[0], w, out=to_hidden),
-        "bare product: grad_weight": lambda: torch.mm(room[0].t(), x, out=to_weight),
-        "samebits, recompute": ours(targets),
-        "samebits, recompute, half of the rows masked": ours(masked),
-        "samebits, saved P": ours(targets, "save"),
-        "samebits, saved P, half of the rows masked": ours(masked, "save"),
-        "PyTorch, F.cross_entropy in bf16": _step(hidden, weight, entropy, upstream),
-    }
-    if rows <= MOST_FP32_ROWS:
-        both["PyTorch, log_softmax in fp32"] = _step(hidden, weight, softmax, upstream)
-    for name, function in found.items():
-        both[name] = _step(hidden, weight, lambda f=function: f(hidden, weight, targets), upstream)
-    step = medians(both, device, rounds, HOT)
+    found = {"forward": divided(forward, "samebits")}
+    for form, bound in (("recompute", "four bare products"), ("saved P", "three bare products")):
+        with_bound = others | ({bound: bounds[bound]} if bounds[bound] else {})
+        found[form] = divided(with_bound, f"samebits, {form}")
+    return found
+
+
+def differences(head: Head, contestants: list[Contestant]) -> dict[str, float]:
+    """The largest difference of each forward from that of samebits; of sums, over the number of rows."""
+    ours = sb.linear_logp(head.x, head.w, head.targets)
+    found = {}
+    for one in contestants:
+        theirs = one.sign * one.make()(head.x, head.w, head.targets).double()
+        apart = theirs / head.shape.rows - ours.double().mean() if one.summed else theirs - ours
+        found[one.name] = float(apart.abs().max())
+    return found
+
+
+def timed(shape: Shape, setting: Setting, *, masked: bool = False, cold: bool = False,
+          summed: bool = False, memory: bool = False) -> dict[str, Any]:  # fmt: skip
+    """One shape: milliseconds of every contestant.
+
+    Args:
+        shape: of hidden and weight.
+        setting: how to measure.
+        masked: also with half of the rows masked.
+        cold: each call after a read of a gigabyte, which hides the time of Python.
+        summed: against those who give the sum over the tokens alone, not those who give each.
+        memory: also the bytes that samebits takes.
+    """
+    head = Head(shape, setting.device)
+    wanted: tuple[Contestant, ...] = tuple(one for one in peers.OF_HEADS if one.summed == summed)
+    found, absent = entered(wanted, head.case, setting.without)
+    others = {one.name: one.make() for one in found}
+    room = [torch.empty(shape.rows, shape.vocab, device=head.device, dtype=torch.bfloat16).normal_()]
+    how = (setting.device, setting.rounds, setting.seconds, cold, setting.limit)
+    forward = take_turns(head.forward_calls(others, masked, room), *how)
+    step = take_turns(head.step_calls(others, masked, room), *how)
     room.clear()
-    gradients = 2 * (x.numel() + w.numel())
     return {
-        "rows": rows,
-        "size": size,
-        "vocab": vocab,
-        "forward_milliseconds": forward,
-        "forward_and_backward_milliseconds": step,
-        "forward_extra_bytes": peak_bytes(lambda: sb.linear_logp(x, w, targets), x.device),
-        "backward_extra_bytes": peak_bytes(ours(targets), x.device) - gradients,
-        "backward_extra_bytes_allowed_for_hidden": 8 * x.numel(),
+        **shape._asdict(),
+        "forward_milliseconds": forward.milliseconds,
+        "forward_and_backward_milliseconds": step.milliseconds,
+        "samebits_over_others": over(forward.milliseconds, step.milliseconds),
+        "versions": {one.name: peers.version(one.package) for one in found},
+        "largest_difference_of_forward": differences(
+            head, [one for one in found if one.name in forward.milliseconds]
+        ),
+        "first_call_seconds": {"forward": forward.first_call_seconds, "both": step.first_call_seconds},
+        "not_run": absent
+        | {f"{name}, forward": reason for name, reason in forward.not_run.items()}
+        | {f"{name}, both": reason for name, reason in step.not_run.items()},
+        **(head.memory() if memory else {}),
     }
 
 
-def few(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[str, Any]:
+def few(shape: Shape, setting: Setting) -> dict[str, Any]:
     """Decode: microseconds of one call inside a CUDA graph."""
+    rows, size, vocab = shape
+    device = setting.device
     hidden = torch.randn(rows, size, device=device).bfloat16()
     weight = (torch.randn(vocab, size, device=device) * 0.02).bfloat16()
     targets = torch.randint(vocab, (rows,), device=device)
@@ -110,22 +241,87 @@ def few(rows: int, size: int, vocab: int, device: str, rounds: int) -> dict[str,
         replays["pure read of weight"] = Reader(weight)
     except ImportError:
         print("  triton is not installed: no pure read in this table")
-    times = medians(replays, device, rounds)
+    times = medians(replays, device, setting.rounds)
     return {
         "rows": rows,
         "microseconds": {name: round(t * (1000 if "read" in name else 250), 1) for name, t in times.items()},
     }
 
 
-def record(device: str, quick: bool) -> dict[str, Any]:
-    """Both tables. `quick` shrinks the shapes."""
-    rounds = 3 if quick else 9
-    vocab = 8192 if quick else VOCAB
-    tables: dict[str, Any] = {"large": [], "few": []}
-    for rows in (256,) if quick else ROWS:
-        print(f"  head: {rows} rows", flush=True)
-        tables["large"].append(large(rows, SIZE, vocab, device, rounds))
-        torch.cuda.empty_cache()
-    for rows in FEW:
-        tables["few"].append(few(rows, SIZE, vocab, device, rounds))
+def memory(shape: Shape, setting: Setting) -> dict[str, Any]:
+    """Bytes alone."""
+    return {**shape._asdict(), **Head(shape, setting.device).memory()}
+
+
+class Group(NamedTuple):
+    """Lines of one table: what is measured of each shape, and in how many rounds."""
+
+    line: Callable[[Shape, Setting], dict[str, Any]]
+    shapes: tuple[Shape, ...]
+    rounds: int = 9
+
+
+GROUPS = {
+    "large": Group(
+        functools.partial(timed, masked=True, memory=True), (Shape(2048), Shape(8192), Shape(16384))
+    ),
+    "few": Group(few, (Shape(1), Shape(8), Shape(64))),
+    "small": Group(functools.partial(timed, cold=True), tuple(map(Shape, (64, 128, 256, 512))), 15),
+    "shapes": Group(timed, (Shape(8192, 4096, 151936), Shape(8192, 7168, 129280), Shape(4096)), 7),
+    "memory": Group(memory, (Shape(65536),)),
+    "sums": Group(functools.partial(timed, summed=True), (Shape(8192), Shape(16384), Shape(2048)), 7),
+}
+OTHERS = [one.name for one in peers.OF_HEADS if one.package in peers.DISTRIBUTIONS]
+QUICK_ROWS, QUICK_VOCAB, QUICK_ROUNDS = 256, 8192, 3
+
+
+def kept(file: Path, run: dict[str, Any]) -> dict[str, Any]:
+    """The groups of a file that came from the same device, versions and sources; of another, nothing."""
+    found = json.loads(file.read_text()) if file.is_file() else {}
+    return {name: value for name, value in found.items() if name != "run"} if found.get("run") == run else {}
+
+
+def problems(tables: dict[str, Any]) -> list[str]:
+    """Where more memory was taken than is promised."""
+    found = []
+    for line in (line for name in GROUPS for line in tables.get(name, ())):
+        for which in ("forward", "backward"):
+            taken, allowed = line.get(f"{which}_extra_bytes"), line.get(f"{which}_bytes_allowed")
+            if taken is not None and allowed is not None and taken > allowed:
+                found.append(
+                    f"linear_logp, {which} of {line['rows']} rows: {taken} bytes, {allowed} are promised"
+                )
+    return found
+
+
+def record(
+    device: str,
+    quick: bool,
+    groups: Collection[str] = tuple(GROUPS),
+    without: Collection[str] = (),
+    limit: float | None = None,
+    write: Callable[[dict[str, Any]], None] = lambda tables: None,
+    tables: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The groups, added to `tables`, which `write` is given after each line. `quick` shrinks the shapes.
+
+    "unfinished" names the line that was being measured: it stays where the process was ended in it.
+    """
+    tables = {} if tables is None else tables
+    unfinished = tables.setdefault("unfinished", {})
+    for name in groups:
+        group, tables[name] = GROUPS[name], []
+        shapes = group.shapes
+        if quick:
+            shapes = tuple(dict.fromkeys(Shape(min(s.rows, QUICK_ROWS), s.size, QUICK_VOCAB) for s in shapes))
+        setting = Setting(device, QUICK_ROUNDS if quick else group.rounds, without, limit)
+        for shape in shapes:
+            unfinished[name] = "{} x {} x {}".format(*shape)
+            print(f"  head, {name}: {unfinished[name]}", flush=True)
+            write(tables)
+            tables[name].append(group.line(shape, setting))
+            if torch.device(device).type == "cuda":
+                torch.cuda.empty_cache()
+        del unfinished[name]
+        write(tables)
     return tables

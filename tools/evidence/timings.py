@@ -8,45 +8,23 @@ import torch.nn.functional as F
 import samebits as sb
 from samebits.bench import peers
 from samebits.bench.cases import Case, Contestant, Function
-from samebits.bench.timing import Calls, Clock, in_one_graph, interleaved, summary, warm_up
+from samebits.bench.timing import Calls, in_one_graph
+
+from .turns import entered, take_turns
 
 OPS = torch.ops.samebits
 LARGE = ((4096, 131072), (8192, 151936))
 FEW = (1, 8, 64)
 
 
-def medians(
-    calls: Calls, device: str, rounds: int, seconds: float = 0.0, cold: bool = False
-) -> dict[str, float]:
-    """Median milliseconds of each, after so many seconds of turns.
-
-    One that fails at its first call is left out, with the reason printed.
-    """
-    clock = Clock(torch.device(device), cold)
-    running: Calls = {}
-    for name, call in calls.items():
-        try:
-            call()
-            clock.wait()
-            running[name] = call
-        except Exception as error:
-            print(f"  {name} does not run here: {peers.one_line(error)}", flush=True)
-    warm_up(running, clock, seconds)
-    samples = interleaved(running, clock, rounds)
-    return {name: round(1e3 * summary(taken)["median"], 4) for name, taken in samples.items()}
+def medians(calls: Calls, device: str, rounds: int, cold: bool = False) -> dict[str, float]:
+    """Median milliseconds of each; one that fails at its first call is left out, with the reason printed."""
+    return take_turns(calls, device, rounds, cold=cold).milliseconds
 
 
 def installed(contestants: tuple[Contestant, ...], case: Case) -> dict[str, Function]:
     """Those of other packages that can do the case."""
-    found: dict[str, Function] = {}
-    for one in contestants:
-        if one.package not in peers.DISTRIBUTIONS:
-            continue
-        if reason := peers.unavailable(one) or one.refusal(case):
-            print(f"  {one.name} does not run here: {reason}", flush=True)
-        else:
-            found[one.name] = one.make()
-    return found
+    return {one.name: one.make() for one in entered(contestants, case)[0]}
 
 
 def _peers(mode: str, logits: torch.Tensor) -> dict[str, Function]:
