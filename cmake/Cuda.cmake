@@ -1,7 +1,8 @@
-# Looks for a CUDA compiler as SAMEBITS_CUDA asks, and enables the language. Sets SAMEBITS_HAS_CUDA and the list of
-# architectures that row kernels are built for.
+# Looks for a CUDA compiler as SAMEBITS_CUDA asks, and enables the language. Sets SAMEBITS_HAS_CUDA,
+# SAMEBITS_CUDA_ARCH_LIST (of the row kernels) and SAMEBITS_HAS_SM90.
+include(cmake/CudaArchs.cmake)
 set(SAMEBITS_CUDA_ARCHS "80-real;90-real;100-real;120-real;80-virtual" CACHE STRING
-  "CUDA architectures (as CMAKE_CUDA_ARCHITECTURES); others run the PTX of the virtual one")
+  "CUDA architectures (as CMAKE_CUDA_ARCHITECTURES, or native); others run the PTX of the virtual one")
 set(SAMEBITS_HAS_CUDA OFF)
 if(SAMEBITS_CUDA STREQUAL "OFF")
   set(SAMEBITS_CUDA_REPORT "off, as asked")
@@ -21,7 +22,10 @@ else()
       mark_as_advanced(SAMEBITS_CUBLASLT_INCLUDE_DIR)
       if(SAMEBITS_CUBLASLT_INCLUDE_DIR)
         set(SAMEBITS_HAS_CUDA ON)
-        set(SAMEBITS_CUDA_REPORT "CUDA ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) for ${SAMEBITS_CUDA_ARCHS}")
+        samebits_cuda_archs(SAMEBITS_CUDA_ARCH_LIST "${SAMEBITS_CUDA_ARCHS}")
+        samebits_cuda_has_sm90(SAMEBITS_HAS_SM90 "${SAMEBITS_CUDA_ARCH_LIST}")
+        set(SAMEBITS_CUDA_REPORT
+          "CUDA ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) for ${SAMEBITS_CUDA_ARCH_LIST}")
       else()
         set(problem "the CUDA toolkit in ${CUDAToolkit_INCLUDE_DIRS} has no cublasLt.h; its cuBLAS headers are needed")
         set(SAMEBITS_CUDA_REPORT "not built: ${problem}")

@@ -60,6 +60,43 @@ def test_cuda_on_without_a_compiler_fails_and_auto_reports(tmp_path):
     assert status == 0 and "CUDA: no CUDA compiler found" in output
 
 
+def architectures(tmp_path, asked, native):
+    """(exit status, output) of cmake/CudaArchs.cmake where the compiler found GPUs of `native`."""
+    script = tmp_path / "archs.cmake"
+    script.write_text(
+        f'include("{ROOT}/cmake/CudaArchs.cmake")\n'
+        f'set(CMAKE_CUDA_ARCHITECTURES_NATIVE "{native}")\n'
+        f'samebits_cuda_archs(archs "{asked}")\n'
+        'samebits_cuda_has_sm90(has_sm90 "${archs}")\n'
+        'message("${archs} ${has_sm90}")\n'
+    )
+    done = subprocess.run(["cmake", "-P", script], capture_output=True, text=True)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize(
+    ("asked", "native", "found"),
+    [
+        ("80-real;90-real;80-virtual", "", "80-real;90-real;80-virtual ON"),
+        ("90a-real", "", "90a-real ON"),
+        ("90", "", "90 ON"),
+        ("100-real;80-virtual", "90-real", "100-real;80-virtual OFF"),
+        ("190-real", "", "190-real OFF"),
+        ("native", "90-real", "90-real ON"),
+        ("native", "90-real;120-real", "90-real;120-real ON"),
+        ("native", "100-real", "100-real OFF"),
+    ],
+)  # fmt: skip
+def test_hopper_kernels_are_built_where_a_list_or_a_gpu_has_a_90(tmp_path, asked, native, found):
+    assert architectures(tmp_path, asked, native) == (0, found)
+
+
+@pytest.mark.parametrize("native", ["", "No CUDA devices found.-real"])
+def test_native_without_a_gpu_fails_and_says_what_to_name(tmp_path, native):
+    status, output = architectures(tmp_path, "native", native)
+    assert status != 0 and "SAMEBITS_CUDA_ARCHS is native, but no GPU was found here" in output
+
+
 def test_a_missing_library_is_named_with_its_debian_package(tmp_path):
     status, output = configure(tmp_path, "-DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON", "-DSAMEBITS_TORCH=OFF")
     assert status != 0 and "samebits needs hwy" in output and "apt-get install libhwy-dev" in output
