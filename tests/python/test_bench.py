@@ -1,8 +1,10 @@
 """`python -m samebits.bench`: who is found, turns, JSON, tables, pictures, and what is refused."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -129,6 +131,22 @@ def test_a_contestant_that_computes_something_else_or_fails_is_left_out_with_the
     assert reason_of(found, "nan") == "gives something else: inf of the largest value off"
     assert reason_of(found, "broken") == "ImportError: no such kernel"
     assert reason_of(found, "refuses") == "not today"
+
+
+def test_whoever_compiles_for_too_long_is_left_out_with_the_reason(monkeypatch):
+    def tuning(logits, ids):
+        try:
+            time.sleep(20)
+        except TimeoutError:
+            time.sleep(20)  # a package may swallow the error once
+        return logits[:, 0]
+
+    with_contestant(monkeypatch, Contestant("tunes", lambda: tuning))
+    before, begun = signal.getsignal(signal.SIGALRM), time.monotonic()
+    found = measure.measure(case(), measure.Effort(0, 0, rounds=5, patience=0.2))
+    assert reason_of(found, "tunes") == "its first call took longer than 0.2 s"
+    assert time.monotonic() - begun < 10 and signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_losses_and_sums_are_compared_with_their_sign(monkeypatch):

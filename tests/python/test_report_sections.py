@@ -204,6 +204,10 @@ def test_the_benchmark_measures_and_names_who_is_missing(monkeypatch):
     by_name = {case.method: case for case in cases}
     assert by_name["samebits"].status == "passed" and by_name["samebits"].unit == "ms"
     assert by_name["Liger"].status == "skipped" and by_name["Liger"].reason
+    monkeypatch.setattr(bench, "BUDGET", -1.0)
+    assert [(case.status, case.reason) for case in run("bench")] == [
+        ("skipped", "the -1 s of this section were over")
+    ]
 
 
 def test_the_integers_are_those_of_the_golden_files():

@@ -11,7 +11,7 @@ from .cases import Case, Ceilings, Contestant, Inputs, require_room
 from .errors import BenchError
 from .operators import COPIES, OPERATORS, Operator
 from .peers import one_line
-from .timing import Clock, in_one_graph, interleaved, peak_bytes, summary, warm_up
+from .timing import Clock, at_most, in_one_graph, interleaved, peak_bytes, summary, warm_up
 
 # Of the largest value. Every rounding of bf16 logits and probabilities is far below, a fault far above.
 AGREEMENT = 0.05
@@ -21,11 +21,16 @@ SHORTEST_SAMPLE = 2e-4  # seconds; on a CPU short calls are repeated until a sam
 
 @dataclass(frozen=True)
 class Effort:
-    """`warm_up` seconds of turns, then `rounds` of them or as many as fit into `seconds`."""
+    """`warm_up` seconds of turns, then `rounds` of them or as many as fit into `seconds`.
+
+    `patience` is how many seconds the first call of a package other than samebits may take, which compiles
+    and tunes its kernels; whoever takes longer is left out with that reason. None: any time.
+    """
 
     seconds: float
     warm_up: float
     rounds: int | None = None
+    patience: float | None = None
 
 
 class Entrant:
@@ -91,7 +96,9 @@ def _tensors(result: Any) -> tuple[Tensor, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-def _enter(operator: Operator, case: Case, inputs: list[Inputs], wanted: list[str] | None):
+def _enter(
+    operator: Operator, case: Case, inputs: list[Inputs], wanted: list[str] | None, patience: float | None
+):
     """Who takes part, and who does not, with the reason."""
     entrants: list[Entrant] = []
     absent: list[dict[str, str]] = []
@@ -103,7 +110,10 @@ def _enter(operator: Operator, case: Case, inputs: list[Inputs], wanted: list[st
         reason, entrant = contestant.refusal(case), None
         if not reason:
             try:
-                entrant = Entrant(contestant, case, inputs)
+                with at_most(None if contestant.package == "samebits" else patience):
+                    entrant = Entrant(contestant, case, inputs)
+            except TimeoutError as error:
+                reason = f"its first call {error}"
             except Exception as error:  # theirs may fail in any way; ours is expected to run
                 reason = one_line(error)
         if reason and contestant.name == "samebits":
@@ -146,7 +156,7 @@ def measure(case: Case, effort: Effort, wanted: list[str] | None = None) -> dict
     require_room(case, copies * operator.storage(case) * case.torch_dtype.itemsize)
     inputs = [operator.inputs(case, 0, None)]
     inputs += [operator.inputs(case, copy, inputs[0]) for copy in range(1, copies)]
-    entrants, absent = _enter(operator, case, inputs, wanted)
+    entrants, absent = _enter(operator, case, inputs, wanted, effort.patience)
     calls = {e.contestant.name: e.run for e in entrants}
     bounds = _bounds(operator, case, inputs)
     clock = Clock(case.torch_device, case.cold)

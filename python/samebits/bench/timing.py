@@ -4,9 +4,12 @@ What slows a machine for a while (other work, heat, a lower clock) then meets al
 """
 
 import ctypes
+import signal
 import statistics
+import threading
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,29 @@ class Clock:
         last.record()
         self.wait()
         return first.elapsed_time(last) * 1e-3 / repeat
+
+
+@contextmanager
+def at_most(seconds: float | None):
+    """Raises TimeoutError in the body when it takes longer; None: it may take any time.
+
+    By a signal, so only in the main thread (elsewhere there is no limit), and only where Python is reached: a
+    call of native code ends first.
+    """
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_) -> None:
+        raise TimeoutError(f"took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again and again, should somebody swallow the error
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def warm_up(calls: Calls, clock: Clock, seconds: float) -> None:

@@ -1,5 +1,6 @@
 """Speed beside whatever else is installed, in turns on the same tensors."""
 
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,10 +14,14 @@ from samebits.report.case import PASSED, Case
 from samebits.report.context import Context, judged, skipped
 
 TITLE = "Benchmark"
+BUDGET = 150.0  # seconds; a case that has not begun by then is skipped
+PATIENCE = 30.0  # seconds of another package's first call: some tune their kernels for minutes
 ABOUT = (
     "Median milliseconds of every contestant that is installed, called in turns with samebits on the same "
     "tensors, whose results agree with it. These cases say that it was measured, not that it was fast; who "
-    "could not take part is skipped with the reason. data/bench.json can be shown with samebits.bench --show."
+    f"could not take part, or took longer than {PATIENCE:.0f} s to compile and tune, is skipped with the "
+    f"reason, as is what has not begun after {BUDGET:.0f} s. data/bench.json can be shown with "
+    "samebits.bench --show."
 )
 PLAN = (  # operators, passes
     (("logp", "linear_logp"), ("fwd", "fwdbwd", "decode")),
@@ -27,13 +32,16 @@ PLAN = (  # operators, passes
 def cases(context: Context) -> Iterator[Case]:
     """One case for each operator, pass and contestant."""
     plan = planned(context)
-    effort = bench.Effort(0.2 if context.quick else 1.0, 0.5 if context.on_cuda else 0.0)
-    entries = []
+    effort = bench.Effort(0.2 if context.quick else 1.0, 0.5 if context.on_cuda else 0.0, patience=PATIENCE)
+    entries, begun = [], time.monotonic()
     placed = torch.cuda.device(context.device) if context.on_cuda else nullcontext()
     with placed, context.stage("benchmark", len(plan)) as tick:
         for case in plan:
             tick(note=case.title)
             labels = {"case": f"{case.mode}, {shape(case)}", "operator": case.op, "dtype": case.dtype}
+            if time.monotonic() - begun > BUDGET:
+                yield skipped(f"the {BUDGET:.0f} s of this section were over", **labels)
+                continue
             try:
                 entry = bench.measure(case, effort)
             except BenchError as error:
