@@ -12,10 +12,8 @@ bit for bit.
 Invariant are hidden states, log-probs, loss, gradients and the optimizer's step, for tokens padded or
 packed in one order, any chunks of the passes without gradients, any memory budget and any number of
 threads. Not invariant: training on micro-batches adds up gradients of parts, which is another sum; so is
-another order of the sequences. On another device some weights were others after three steps (an H200
-against a CPU), though samebits' operators have the same bits there. And sb.linear and sb.embedding count
-every row in their gradients: padding is left out before the first layer, as packed training does. The head
-and the reductions take it as it is.
+another order of the sequences. And sb.linear and sb.embedding count every row in their gradients: padding is
+left out before the first layer, as packed training does. The head and the reductions take it as it is.
 """
 
 import argparse

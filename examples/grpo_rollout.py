@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -97,5 +98,6 @@ def advantages_of(rewards: Tensor) -> Tensor:
     """Rewards less their group's mean, over its standard deviation."""
     group, count = torch.arange(len(rewards)) // GROUP, len(rewards) // GROUP
     centred = rewards - sb.masked_mean(rewards, segments=group, count=count)[group]
-    spread = sb.masked_mean(centred * centred, segments=group, count=count)[group].sqrt()
+    variance = sb.masked_mean(centred * centred, segments=group, count=count)
+    spread = torch.tensor([math.sqrt(v) for v in variance.tolist()], dtype=torch.float64)[group]
     return (centred / (spread + 1e-4)).float()

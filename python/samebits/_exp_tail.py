@@ -1,7 +1,8 @@
 """exp, exp - 1 and exp - 1 - x, elementwise, with bits of their own (docs/contract.md, `exp.v1`).
 
-torch's exp has other bits on a GPU than on a CPU. This one is made of torch operators that round once each,
-in binary64 without fma, so that any device agrees; to torch.compile it is an operator like the native ones.
+torch promises no bits of its exp: each device has another library's. This one is made of torch operators
+that round once each, in binary64 without fma, so that any device agrees; to torch.compile it is an operator
+like the native ones.
 """
 
 import torch
