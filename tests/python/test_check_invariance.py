@@ -3,6 +3,7 @@
 import json
 import sys
 import textwrap
+import types
 
 import pytest
 import torch
@@ -238,6 +239,25 @@ def test_a_package_that_is_not_there_is_named(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cut_cross_entropy", None)
     assert main(["invariance", "--target", "cce"]) == 2
     assert "cut_cross_entropy cannot be imported" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "module", "function"),
+    [
+        ("cce", "cut_cross_entropy", "linear_cross_entropy"),
+        ("liger", "liger_kernel.transformers.functional", "liger_fused_linear_cross_entropy"),
+    ],
+)
+def test_heads_of_other_packages_are_called_for_losses_of_each_row(
+    capsys, monkeypatch, target, module, function
+):
+    def losses(hidden, weight, targets, reduction):
+        assert reduction == "none"
+        return torch.nn.functional.cross_entropy(hidden @ weight.t(), targets, reduction="none") * len(hidden)
+
+    monkeypatch.setitem(sys.modules, module, types.SimpleNamespace(**{function: losses}))
+    status, data = run_json(capsys, "--target", target, "--dtype", "fp32", *SMALL)
+    assert status == 1 and data["kind"] == "head" and "batch size" in failing_axes(data)
 
 
 def test_one_row_and_one_column_can_be_audited(capsys):

@@ -51,13 +51,14 @@ def _torch_linear_logp(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tenso
     return _torch_logp(hidden @ weight.t(), targets)
 
 
-def _cce(_: str) -> Target:
-    loss = load("--target cce,", "cut_cross_entropy:linear_cross_entropy")
+def _losses(name: str, function: str) -> Target:
+    """A fused head of another package, which gives losses."""
+    loss = load(f"--target {name},", function)
 
     def call(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         return -loss(hidden, weight, targets, reduction="none")
 
-    return Target("cce", "head", call, padding_id=-100)
+    return Target(name, "head", call, padding_id=-100)
 
 
 def _ours(op: str, kind: str, device: str, **options: dict) -> Target:
@@ -78,7 +79,10 @@ NAMED: dict[str, Callable[[str], Target]] = {
     "torch.mm": lambda device: Target("torch.mm", "product", torch.mm),
     "torch.log_softmax": lambda device: Target("torch.log_softmax", "logp", _torch_logp),
     "torch.linear_logp": lambda device: Target("torch.linear_logp", "head", _torch_linear_logp),
-    "cce": _cce,
+    "cce": lambda _: _losses("cce", "cut_cross_entropy:linear_cross_entropy"),
+    "liger": lambda _: _losses(
+        "liger", "liger_kernel.transformers.functional:liger_fused_linear_cross_entropy"
+    ),
 }
 
 
