@@ -104,6 +104,33 @@ class Contestant:
     reproducible: bool = False
 
 
+@dataclass(frozen=True)
+class Operator:
+    """One operator.
+
+    Attributes:
+        summary: formula and shapes.
+        sizes: which of "vocab" and "hidden" it has, beside tokens.
+        inputs: of a case, the number of the copy (decode has several), and copy 0, to share weights with.
+        contestants: samebits first.
+        ceilings: what bounds a case from below; every one is measured.
+        least: how often each of them is needed at least.
+        work: bytes moved or operations done, at least.
+        unit: "B" or "FLOP"; empty where neither means anything.
+        storage: elements of inputs, results, gradients and the ceilings' buffers.
+    """
+
+    summary: str
+    sizes: tuple[str, ...]
+    inputs: Callable[[Case, int, Inputs | None], Inputs]
+    contestants: tuple[Contestant, ...]
+    ceilings: Callable[[Case, Inputs], Ceilings]
+    least: Callable[[Case], dict[str, int]]
+    work: Callable[[Case], int]
+    unit: str
+    storage: Callable[[Case], int]
+
+
 def normal(case: Case, *shape: int, scale: float = 1.0, copy: int = 0) -> Tensor:
     """Random numbers that depend on the seed, the shape, the copy and the kind of device alone."""
     generator = torch.Generator(case.device).manual_seed(case.seed + copy)

@@ -1,43 +1,16 @@
 """The operators that can be measured: inputs, contestants, what they move or multiply, and their ceilings."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
 import samebits as sb
 
 from . import call, ceilings, peers
-from .cases import Case, Ceilings, Contestant, Inputs, normal, random_ids
+from .cases import Case, Ceilings, Contestant, Inputs, Operator, normal, random_ids
+from .losses import LOSSES
 
 COPIES = 16  # inputs of a decode call
-
-
-@dataclass(frozen=True)
-class Operator:
-    """One operator.
-
-    Attributes:
-        summary: formula and shapes.
-        sizes: which of "vocab" and "hidden" it has, beside tokens.
-        inputs: of a case, the number of the copy (decode has several), and copy 0, to share weights with.
-        contestants: samebits first.
-        ceilings: what bounds a case from below; every one is measured.
-        least: how often each of them is needed at least.
-        work: bytes moved or operations done, at least.
-        unit: "B" or "FLOP"; empty where neither means anything.
-        storage: elements of inputs, results, gradients and the ceilings' buffers.
-    """
-
-    summary: str
-    sizes: tuple[str, ...]
-    inputs: Callable[[Case, int, Inputs | None], Inputs]
-    contestants: tuple[Contestant, ...]
-    ceilings: Callable[[Case, Inputs], Ceilings]
-    least: Callable[[Case], dict[str, int]]
-    work: Callable[[Case], int]
-    unit: str
-    storage: Callable[[Case], int]
 
 
 def _item(case: Case) -> int:
@@ -266,38 +239,6 @@ EMBEDDING = Operator(
 )  # fmt: skip
 
 
-# masked_mean: values [tokens] under a mask
-
-
-def _mean_inputs(case: Case, copy: int, shared: Inputs | None) -> Inputs:
-    values = normal(case, case.tokens, copy=copy)
-    dtype = torch.float64 if case.dtype == "fp64" else torch.float32
-    return Inputs((values,), values > -1, torch.ones((), device=case.device, dtype=dtype))
-
-
-def _mean_ceilings(case: Case, inputs: Inputs) -> Ceilings:
-    found: Ceilings = {"read": ceilings.reads(inputs.operands[0])}
-    return found | ({"fill": ceilings.fills(inputs.operands[0])} if case.backward else {})
-
-
-def _mean_least(case: Case) -> dict[str, int]:
-    return {"bwd": {"fill": 1}, "fwdbwd": {"read": 1, "fill": 1}}.get(case.mode, {"read": 1})
-
-
-MASKED_MEAN = Operator(
-    summary="mean of values[mask], values [tokens]",
-    sizes=(),
-    inputs=_mean_inputs,
-    contestants=(
-        Contestant("samebits", lambda: sb.masked_mean, "samebits", reproducible=True),
-        *peers.MEANS,
-    ),
-    ceilings=_mean_ceilings,
-    least=_mean_least,
-    work=lambda case: case.tokens * _item(case) * (2 if case.mode == "fwdbwd" else 1),
-    unit="B",
-    storage=lambda case: 3 * case.tokens,
-)
 CALL = Operator(
     summary="logp of few short rows in several ways, where the call itself is what costs",
     sizes=("vocab",),
@@ -315,6 +256,6 @@ OPERATORS = {
     "linear": LINEAR,
     "matmul": MATMUL,
     "embedding": EMBEDDING,
-    "masked_mean": MASKED_MEAN,
+    **LOSSES,
     "call": CALL,
 }

@@ -191,16 +191,38 @@ LOOKUPS = (
 )
 
 
-# Means: f(values, mask) -> []
+# Sums and means: f(values, mask) -> []
 
 
 def _where_sum(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     wide = values if values.dtype == torch.float64 else values.float()
-    return torch.where(mask, wide, 0).sum() / mask.sum()
+    return torch.where(mask, wide, 0).sum()
 
 
+SUMS = (Contestant("torch where, sum", lambda: _where_sum, note="in float32 at least"),)
 MEANS = (
     Contestant(
-        "torch where, sum", lambda: _where_sum, note="in float32 at least, divided by the number in the mask"
+        "torch where, sum", lambda: lambda values, mask: _where_sum(values, mask) / mask.sum(),
+        note="in float32 at least, divided by the number in the mask",
     ),
-)
+)  # fmt: skip
+
+
+# Loss terms of each token: f(logp, old or reference logp, ...) -> [tokens]
+
+
+def _clipped(logp: torch.Tensor, old: torch.Tensor, advantages: torch.Tensor) -> torch.Tensor:
+    ratio = torch.exp(logp - old)
+    return -torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+
+
+def _k3(logp: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    apart = reference - logp
+    return torch.exp(apart) - 1 - apart
+
+
+TERMS = {
+    "ratio": Contestant("torch exp", lambda: lambda logp, old: torch.exp(logp - old)),
+    "clipped_ratio_loss": Contestant("torch minimum, clamp", lambda: _clipped),
+    "kl_k3": Contestant("torch exp", lambda: _k3),
+}
