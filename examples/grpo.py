@@ -1,7 +1,7 @@
 """Strict GRPO: every log-prob comes from samebits.linear_logp; in every layout the loss has the same bits.
 
 python examples/grpo.py                  # some seconds on a CPU
-python examples/grpo.py --device cuda
+python examples/grpo.py --device cuda    # the same bits, with a run on the CPU beside it
 python examples/grpo.py --plant torch    # log-probs from elsewhere: strict mode stops with status 1
 
 A small byte-level language model learns this project's README, then takes steps of GRPO: it samples
@@ -10,10 +10,11 @@ clipped ratios and the k3 estimate of KL. The run is repeated in other layouts a
 bit for bit.
 
 Invariant are hidden states, log-probs, loss, gradients and the optimizer's step, for tokens padded or
-packed in one order, any chunks of the passes without gradients, any memory budget and any number of
-threads. Not invariant: training on micro-batches adds up gradients of parts, which is another sum; so is
-another order of the sequences. And sb.linear and sb.embedding count every row in their gradients: padding is
-left out before the first layer, as packed training does. The head and the reductions take it as it is.
+packed in one order, any chunks of the passes without gradients, any memory budget, any number of threads,
+and on a GPU as on a CPU. Not invariant: training on micro-batches adds up gradients of parts, which is
+another sum; so is another order of the sequences. And sb.linear and sb.embedding count every row in their
+gradients: padding is left out before the first layer, as packed training does. The head and the reductions
+take it as it is.
 """
 
 import argparse
@@ -253,6 +254,8 @@ def progress(total: int):
 def compare(options, report: dict) -> None:
     """Warm up, run every layout, print and fill `report`."""
     layouts = [replace(layout, device=options.device) for layout in LAYOUTS]
+    if torch.device(options.device).type == "cuda":
+        layouts.append(Layout("packed, on the CPU", packed=True, device="cpu"))
     with progress(options.warm_up + len(layouts) * options.iterations * options.inner) as tick:
         start = Model(options.device, getattr(torch, options.dtype))
         text = torch.tensor(list(options.data), device=options.device)

@@ -1,8 +1,9 @@
 """exp, exp - 1 and exp - 1 - x, elementwise, with bits of their own (docs/contract.md, `exp.v1`).
 
-torch promises no bits of its exp: each device has another library's. This one is made of torch operators
-that round once each, in binary64 without fma, so that any device agrees; to torch.compile it is an operator
-like the native ones.
+torch's exp has other bits on a GPU than on a CPU: of 1,000,000 numbers in [-20, 20] 302,677 results differ in
+fp32 and 83,127 in fp64 (an H200 and the CPU beside it, torch 2.11; docs/grpo.md). This one is made of torch
+operators that round once each, in binary64 without fma, so that any device agrees; to torch.compile it is an
+operator like the native ones.
 """
 
 import torch

@@ -12,7 +12,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from evidence import bits, cases, embedding, heads, inputs, machine, operators, products, verify  # noqa: E402
+from evidence import arithmetic, bits, cases, embedding, heads, inputs, machine, operators, products, verify  # noqa: E402
 
 FOLDERS = sorted(path.parent for path in (ROOT / "evidence").glob("*/bits.json"))
 
@@ -160,3 +160,15 @@ def test_a_record_of_a_head_is_checked_row_by_row_and_column_by_column():
         assert heads.problems(record) == [] and heads.differing_samples(record) == []
         record["columns"][5] = record["samples"]["grad_hidden"][1] = "0" * 32
         assert len(heads.differing_samples(record)) == 2
+
+
+def test_arithmetic_that_must_agree_and_does_not_is_a_problem(monkeypatch):
+    alike = arithmetic.record("cpu", quick=True)
+    assert alike["problems"] == [] and not any(line["differing"] for line in alike["operators"])
+    assert all(line["differing"] == [0] * arithmetic.STEPS for line in alike["optimizers"])
+
+    calls = iter(range(1, 1000))
+    rounded = arithmetic.root
+    monkeypatch.setattr(arithmetic, "root", lambda x: rounded(x) * (1 + 2.0**-20 * (next(calls) % 2)))
+    name = "sqrt(b), in fp64, rounded to fp32, fp32"
+    assert arithmetic.record("cpu", quick=True)["problems"] == [f"{name}: 10000 elements differ"]

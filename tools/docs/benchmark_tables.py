@@ -126,6 +126,29 @@ def gpu_few(root: Path) -> str:
     )
 
 
+def gpu_arithmetic(root: Path) -> str:
+    """Elements of torch's own operators, and weights of its optimizers, that differ from the CPU's."""
+
+    def part(found: dict, _: Path) -> str:
+        names = dict.fromkeys(line["name"] for line in found["operators"])
+        counts = {(line["name"], line["dtype"]): line["differing"] for line in found["operators"]}
+        operators = [
+            [f"`{name}`", *(counts.get((name, dtype), "") for dtype in ("fp32", "fp64"))] for name in names
+        ]
+        steps = [[line["name"], line["differing"][0], line["differing"][-1]] for line in found["optimizers"]]
+        last = len(found["optimizers"][0]["differing"])
+        return "\n\n".join(
+            [
+                table([f"elements that differ, of {found['elements']:,}", "fp32", "fp64"], operators),
+                table(
+                    [f"weights that differ, of {found['weights']:,}", "after 1 step", f"after {last}"], steps
+                ),
+            ]
+        )
+
+    return _per_device(root, "arithmetic", part)
+
+
 def gpu_head(root: Path) -> str:
     """linear_logp against bare products, PyTorch and others, its memory, and few tokens in CUDA graphs.
 
@@ -298,5 +321,15 @@ def _machine(found: dict) -> str:
 
 TABLES: dict[str, Callable[[Path], str]] = {
     function.__name__.replace("_", "-"): function
-    for function in (gpu_bits, gpu_logp, gpu_few, gpu_head, gpu_kernels, cpu_logp, cpu_overhead, runs)
+    for function in (
+        gpu_arithmetic,
+        gpu_bits,
+        gpu_logp,
+        gpu_few,
+        gpu_head,
+        gpu_kernels,
+        cpu_logp,
+        cpu_overhead,
+        runs,
+    )
 }

@@ -13,10 +13,12 @@ import torch
 
 from samebits import _native
 
-from . import audit, bits, embedding, head_timings, heads, kernels, machine, products, timings
+from . import arithmetic, audit, bits, embedding, head_timings, heads, kernels, machine, products, timings
 from .cases import cases
 
-PARTS = ("bits", "kernels", "products", "heads", "embedding", "audit", "timings", "head_timings")
+PARTS = (
+    "bits", "kernels", "products", "heads", "embedding", "arithmetic", "audit", "timings", "head_timings",
+)  # fmt: skip
 
 
 def bench_lines(program: Path) -> list[dict]:
@@ -89,6 +91,10 @@ def main() -> int:
         recorded = embedding.record(options.device, options.quick)
         problems += recorded["problems"]
         write("embedding", recorded)
+    if "arithmetic" in options.only:
+        recorded = arithmetic.record(options.device, options.quick)
+        problems += recorded["problems"]
+        write("arithmetic", recorded)
     if "audit" in options.only:
         audit.record(folder, options.device)
     if "timings" in options.only:
