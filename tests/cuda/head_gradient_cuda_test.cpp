@@ -71,6 +71,23 @@ TEST(CudaHeadGradient, one_target_for_all_rows_equals_the_cpu) {
     }
 }
 
+// Columns that are somebody's target wait in 4096 rows at a time: more of them than that, in one range of rows.
+TEST(CudaHeadGradient, more_targets_than_rows_to_wait_in_equal_the_cpu) {
+  for (const std::int64_t rows : {4097, 8192})
+    for (const auto& [vocab, targets] :
+         {std::array<std::int64_t, 2>{2, 2}, {300, 300}, {600, 600}, {700, 7}}) {
+      SCOPED_TRACE("rows " + std::to_string(rows) + ", V " + std::to_string(vocab));
+      Rng rng(static_cast<std::uint64_t>(rows + vocab));
+      HeadCase head = random_head_case(rng, rows, vocab, 16, DType::kBFloat16);
+      for (std::int64_t row = 0; row < rows; ++row)  // the last columns, by turns
+        head.logp.targets[static_cast<std::size_t>(row)] = vocab - 1 - row % targets;
+      for (const bool accumulate : {false, true}) {
+        const Wanted wanted{true, true, false, accumulate};
+        EXPECT_TRUE(same_gradients(on_cpu(head, wanted), on_gpu(head, wanted)));
+      }
+    }
+}
+
 // Slices with one segment and with two, vocabularies that no block divides, hidden sizes beyond a segment.
 TEST(CudaHeadGradient, long_vocabularies_and_hidden_sizes_equal_the_cpu) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32})
