@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/kernel/logp_backward.cuh"
-#include "cuda/kernel/segment_sum.cuh"
+#include "cuda/kernel/target_terms.cuh"
 #include "cuda/launch/head_gradient.h"
 #include "cuda/launch/head_weight.h"
 #include "cuda/prim/pair.cuh"
@@ -59,54 +59,6 @@ __global__ void __launch_bounds__(32 * kXWarps)
   for (std::int64_t e = k + lane; e < x_stride; e += 32) to[e] = order::round_to<Stored>(0.0f);
 }
 
-// y times hidden of the rows with one target; `width` elements at a time where rows are dense and aligned to them.
-template <class T, int width>
-struct TargetTerms {
-  using Real = float;
-  static constexpr int kWidth = width, kAhead = width > 1 ? 4 : 1;
-  struct alignas(width * sizeof(T)) Elements {
-    T value[width];
-  };
-  struct Values {
-    float y;
-    Elements hidden;
-  };
-
-  core::RowArray<const void> hidden;
-  std::int64_t stride;
-  const std::int32_t* row;  // by position
-  const float* y;
-
-  __device__ __forceinline__ Values load(std::int64_t position, std::int64_t column) const {
-    const T* from = hidden.at<T>(row[position]);
-    if constexpr (width == 1)
-      return {y[position], {{from[column * stride]}}};
-    else
-      return {y[position], *reinterpret_cast<const Elements*>(from + column)};
-  }
-  __device__ __forceinline__ static float value_of(T element) {
-    if constexpr (sizeof(T) == 2)
-      return pair_value<T>(element.bits, 0);
-    else
-      return element;
-  }
-  __device__ __forceinline__ static void add(const Values& values, float (&sum)[width]) {
-#pragma unroll
-    for (int i = 0; i < width; ++i) sum[i] = order::fma(values.y, value_of(values.hidden.value[i]), sum[i]);
-  }
-};
-
-// The same of grad_bias: y alone.
-struct TargetOnes {
-  using Real = float;
-  using Values = float;
-  static constexpr int kWidth = 1, kAhead = 8;
-  const float* y;
-
-  __device__ __forceinline__ Values load(std::int64_t position, std::int64_t) const { return y[position]; }
-  __device__ __forceinline__ static void add(Values value, float (&sum)[1]) { sum[0] = sum[0] + value; }
-};
-
 inline constexpr int kWeightThreads = 256;
 
 // Rows of grad_weight, written or added to.
@@ -114,8 +66,6 @@ struct WeightRows {
   void* data;  // row 0 of the weight
   std::int64_t stride;
   std::int64_t first, rows;  // from the one that is the first of `total` on
-  bool left_alone;           // only those that an engine left in side rows, or in the total
-  SideRows side;
 };
 
 template <class T, int width>
@@ -123,8 +73,7 @@ struct alignas(width * sizeof(T) < 16 ? width * sizeof(T) : 16) WeightElements {
   T value[width];
 };
 
-// Items (row of `total`, part of its columns), part fastest. Where an engine kept the rows by their entries, an entry that
-// is no run's first has no row. Out is T, or float for an accumulator.
+// Items (row of `total`, part of its columns), part fastest. Out is T, or float for an accumulator.
 template <class T, class Out, int width, bool accumulate>
 __global__ void __launch_bounds__(kWeightThreads)
     finish_weight(const float* total, std::int64_t size, const __grid_constant__ TargetTerms<T, width> terms,
@@ -133,15 +82,7 @@ __global__ void __launch_bounds__(kWeightThreads)
   const std::int64_t row = blockIdx.x / parts;
   const std::int64_t column = (blockIdx.x % parts * kWeightThreads + threadIdx.x) * width;
   if (column >= size) return;
-  std::int64_t r = row;
-  if (to.side.entries != nullptr) {
-    const std::int64_t entry = to.side.first_entry() + row;
-    if (entry >= runs.capacity) return;
-    r = static_cast<std::int64_t>(runs.order.id[entry]) - to.first;
-    if (r < 0 || r >= to.rows || runs.run[to.first + r].first != entry) return;
-  }
-  const IdRun run = runs.run[to.first + r];
-  if (to.left_alone && run.first == run.end) return;
+  const IdRun run = runs.run[to.first + row];
   float value[width], own[width] = {};
   if (run.first != run.end) sum_run(terms, runs, run, long_runs, column, own);
   const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + row * size + column);
@@ -150,7 +91,7 @@ __global__ void __launch_bounds__(kWeightThreads)
   for (int i = 0; i < width; ++i)
     value[i] = static_cast<float>(static_cast<double>(from.value[i]) * up) + own[i];
   auto* out = reinterpret_cast<WeightElements<Out, width>*>(static_cast<Out*>(to.data) +
-                                                            (to.first + r) * to.stride + column);
+                                                            (to.first + row) * to.stride + column);
   WeightElements<Out, width> result;
   if constexpr (accumulate) result = *out;
 #pragma unroll

@@ -8,6 +8,7 @@
 
 #include "cuda/kernel/sm90_tiles.cuh"
 #include "cuda/prim/cluster.cuh"
+#include "cuda/prim/kernel_order.cuh"
 #include "cuda/prim/tma.cuh"
 #include "cuda/prim/wgmma.cuh"
 
@@ -157,6 +158,25 @@ __device__ __forceinline__ void undefined(float (&d)[n]) {
   for (int i = 0; i < n; ++i) asm volatile("" : "=f"(d[i]));
 }
 
+// What an epilogue knows of its tile before the products, so that nobody waits for it behind them.
+struct NothingPrepared {};
+template <class Epilogue>
+__device__ __forceinline__ auto prepared(const Epilogue& epilogue, const Turn& turn,
+                                         const ProductShape& shape) {
+  if constexpr (requires { epilogue.prepare(turn.tile, live_shape(shape)); })
+    return epilogue.prepare(turn.tile, live_shape(shape));
+  else
+    return NothingPrepared{};
+}
+// What it is given beside the tile: that, or its part of shared memory.
+template <class Shared, class State>
+__device__ __forceinline__ auto given(const State& state, int consumer) {
+  if constexpr (std::is_same_v<State, NothingPrepared>)
+    return Shared::staging(consumer);
+  else
+    return state;
+}
+
 template <class Tile, class Epilogue>
 __global__ void __launch_bounds__(kProductThreads, 1)
     sm90_product(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -177,6 +197,8 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     __syncthreads();
   else
     cluster_sync();
+  if (!shape.beside_kernel_ahead) wait_for_kernel_ahead();
+  let_kernel_behind_start();
 
   RingPlace<Shared::kStages> ring;
   if (threadIdx.x < 128) {
@@ -196,6 +218,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
                            rank);
         }
       }
+      if (shape.beside_kernel_ahead) wait_for_kernel_ahead();
     }
     __syncwarp();
   } else {
@@ -203,13 +226,14 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     const int consumer = static_cast<int>(threadIdx.x) / 128 - 1;
 #pragma unroll 1
     for (int number = 0;; ++number) {
-      Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, rank);
+      const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, rank);
       if (turn.end) break;
       const int depth = turn.any ? turn.part.columns : 0;
       if (number % 2 != consumer) {
         ring.skip(steps_of(depth));
         continue;
       }
+      const auto state = prepared(epilogue, turn, shape);
       barrier_wait(Shared::turn(consumer), (number / 2 + 1 - consumer) % 2);
       if (depth == 0) {
         warpgroup_sync(
@@ -227,24 +251,26 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i] = 0;
       }
       const LiveShape live = live_shape(shape);
-      char* const staging = Shared::staging(consumer);
+      const auto beside = given<Shared>(state, consumer);
+      TileAt half_at = turn.tile;
       if constexpr (Epilogue::kLong) {
         // Half by half over the same registers: code that is walked through once a tile has to fit the instruction cache.
 #pragma unroll 1
         for (int half = 0;; ++half) {
-          epilogue.run(d[0], half, turn.tile, live, staging);
+          epilogue.run(d[0], half, half_at, live, beside);
           if (half + 1 == Tile::kHalves) break;
 #pragma unroll
           for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i];
-          turn.tile.row += kHalfRows;
+          half_at.row += kHalfRows;
         }
       } else {
 #pragma unroll
         for (int half = 0; half < Tile::kHalves; ++half) {
-          epilogue.run(d[half], half, turn.tile, live, staging);
-          turn.tile.row += kHalfRows;
+          epilogue.run(d[half], half, half_at, live, beside);
+          half_at.row += kHalfRows;
         }
       }
+      if constexpr (requires { epilogue.after(turn.tile, state); }) epilogue.after(turn.tile, state);
     }
     epilogue.end();
   }

@@ -1,8 +1,7 @@
-// What a warpgroup does with its tile of a product, 64 rows at a time: the plain product, and the sums of both gradients.
+// What a warpgroup does with its tile of a product, 64 rows at a time: the plain product, and the sums of grad_hidden.
 #pragma once
 
 #include "cuda/kernel/sm90_product.cuh"
-#include "cuda/launch/head_weight.h"
 #include "order/number.h"
 #include "order/p_form.h"
 
@@ -167,86 +166,6 @@ struct AddIntegers {
     }
   }
   __device__ void end() const {}
-};
-
-// The end of grad_weight: the last segment on top of the total, scaled and rounded. Columns of the head (rows here) that are
-// somebody's target stay in fp32 for the kernel that adds what those rows have.
-template <class T, bool accumulate>
-struct FinishWeight {
-  static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false, kLong = false;
-  template <class Tile>
-  static constexpr bool kPairs = false;
-  using Out = std::conditional_t<accumulate, float, T>;
-  float* total;
-  std::int64_t size;  // H
-  bool first;         // nothing in the total yet
-  WeightFinish finish;
-
-  struct Rows {
-    IdRun run[2];
-    std::uint32_t scale;
-    __device__ Rows(const FinishWeight& epilogue, const TileAt& tile, const LiveShape& live) {
-      const Fragment at(tile);
-      scale = epilogue.finish.scalars->largest_scale;
-#pragma unroll
-      for (int h = 0; h < 2; ++h)
-        run[h] = at.row + 8 * h < live.rows ? epilogue.finish.run[at.row + 8 * h] : IdRun{};
-    }
-  };
-
-  template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
-                                      char*) const {
-    const Rows rows(*this, tile, live);
-    const Fragment at(tile);
-    const int exponent = order::weight_exponent(__uint_as_float(rows.scale));  // at most 128
-    const PowerOf2 up{static_cast<float>(order::power_of_2(min(exponent, 127))),
-                      exponent > 127 ? 2.0f : 1.0f};
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = at.row + 8 * h;
-      if (row >= live.rows) continue;
-      const bool is_target = rows.run[h].first != rows.run[h].end;
-      const std::int64_t kept = is_target               ? finish.side.row(rows.run[h], row)
-                                : finish.side.pass == 0 ? row
-                                                        : -1;
-      if (kept < 0) continue;
-      const float2* sum = first ? nullptr : reinterpret_cast<const float2*>(total + row * size + at.column);
-      float2* keep = reinterpret_cast<float2*>(total + kept * size + at.column);
-      Out* out = static_cast<Out*>(finish.out) + row * finish.stride + at.column;
-#pragma unroll
-      for (int j = 0; j < n / 4; ++j) {
-        if (at.column + 8 * j >= size) break;
-        float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
-        if (sum != nullptr) value = {sum[4 * j].x + value.x, sum[4 * j].y + value.y};
-        if (is_target)
-          keep[4 * j] = value;
-        else
-          write(out + 8 * j, scaled(value.x, up), scaled(value.y, up));
-      }
-    }
-  }
-  __device__ void end() const {}
-
- private:
-  // 2^n as two factors: rounded once, for the second one is 1 unless n is 128.
-  struct PowerOf2 {
-    float most, rest;
-  };
-  // The +0 that no row adds makes a -0 of the scaling +0.
-  __device__ __forceinline__ static float scaled(float value, const PowerOf2& up) {
-    return value * up.most * up.rest + 0.0f;
-  }
-  __device__ __forceinline__ static void write(Out* to, float low, float high) {
-    if constexpr (accumulate) {
-      float2* pair = reinterpret_cast<float2*>(to);
-      const float2 before = *pair;
-      *pair = {order::round_to<float>(before.x + low), order::round_to<float>(before.y + high)};
-    } else {
-      *reinterpret_cast<std::uint32_t*>(to) = pair_of<T>(low, high);
-    }
-  }
 };
 
 }  // namespace samebits::cuda

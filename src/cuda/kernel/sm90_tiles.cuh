@@ -36,7 +36,8 @@ struct ProductShape {
   std::int64_t first = 0;
   const std::int32_t* count = nullptr;  // null: all of them
   bool bounds_depth = false;
-  const std::int32_t* from = nullptr;  // rows before *from are left out, as far as whole tiles go
+  // Nothing here depends on the kernel ahead, which waited itself for all that came before: it is waited for at the end.
+  bool beside_kernel_ahead = false;
   int group = 8;  // row tiles of a cluster that are walked through before the next column tile
   // Parts of K, each a chain of its own; their sums go to the epilogue one by one. All but the last have whole steps of 16.
   int parts = 0;  // 0: all of K is one
@@ -84,8 +85,7 @@ class TileWalk {
                       int cluster, int rank)
       : tile_rows_(tile_rows),
         cluster_rows_(tile_rows * cluster),
-        first_row_(shape.from == nullptr ? 0 : *shape.from / cluster_rows_ * cluster_rows_),
-        row_tiles_(max(live.rows - first_row_ + cluster_rows_ - 1, 0) / cluster_rows_),
+        row_tiles_((live.rows + cluster_rows_ - 1) / cluster_rows_),
         column_tiles_((shape.columns + tile_columns - 1) / tile_columns),
         tile_columns_(tile_columns),
         group_(shape.group),
@@ -104,11 +104,11 @@ class TileWalk {
     const int group = per_group_.quotient(item), rest = item - group * per_group_.divisor;
     const Division height = (group + 1) * group_ <= row_tiles_ ? height_ : last_height_;
     const int column = height.quotient(rest), row = group * group_ + rest - column * height.divisor;
-    return {first_row_ + row * cluster_rows_ + rank_ * tile_rows_, column * tile_columns_, part};
+    return {row * cluster_rows_ + rank_ * tile_rows_, column * tile_columns_, part};
   }
 
  private:
-  int tile_rows_, cluster_rows_, first_row_, row_tiles_, column_tiles_, tile_columns_, group_, rank_, parts_;
+  int tile_rows_, cluster_rows_, row_tiles_, column_tiles_, tile_columns_, group_, rank_, parts_;
   Division per_part_, per_group_, height_, last_height_;
 };
 

@@ -17,8 +17,7 @@ struct HeadBuffers {
   void* p = nullptr;  // [split.rows, p_stride]; null when all of P is saved
   std::int64_t p_stride = 0;
   std::int64_t* counts = nullptr;  // [positions, H]
-  Real* total = nullptr;           // [split.total_rows, H]
-  ColumnEntries* entries = nullptr;
+  Real* total = nullptr;           // [split.total]: [columns, H], or what an engine keeps there
   Real *bias_partial = nullptr, *bias_total = nullptr;
   void* engine = nullptr;
 
@@ -40,8 +39,7 @@ struct HeadBuffers {
     p_stride = (split.columns + 127) / 128 * 128;
     if (split.holds_p()) p = pieces.take_bytes(bytes(split.rows * p_stride * stored));
     if (problem.grad_hidden) pieces.take(counts, all * size);
-    if (weight) pieces.take(total, split.total_rows * size);
-    if (weight && split.engine_finishes) pieces.take(entries, column_calls(shape.vocab, split));
+    if (weight) pieces.take(total, split.total);
     if (problem.grad_bias != nullptr) {
       pieces.take(bias_partial, kBiasSegments<Row> * split.columns);
       pieces.take(bias_total, split.columns);

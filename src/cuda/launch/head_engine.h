@@ -112,7 +112,9 @@ struct WeightTask {
   std::int64_t p_stride = 0;
   const void* x = nullptr;    // row i is position first + i; +0 in rows that do not take part, as far as P's
   std::int64_t x_stride = 0;  // H rounded up to 8 elements
-  float* total = nullptr;     // [columns, H]
+  float* total = nullptr;     // [columns, H]; of a task that is first and last, finish_elements of the engine
+  // The kernel ahead is that of add_hidden, of the same P: they may run side by side.
+  bool beside_hidden = false;
   const WeightFinish* finish = nullptr;  // with the last range: the end of it, where the engine does that
 };
 
@@ -128,6 +130,11 @@ class HeadEngine {
   virtual void use_scratch(void* memory) { (void)memory; }
   // Whether add_weight writes grad_weight itself when it is told how to finish.
   virtual bool finishes_weight() const { return false; }
+  // Elements of WeightTask::total that it takes for that, where a task has all rows.
+  virtual std::int64_t finish_elements(std::int64_t columns) const {
+    (void)columns;
+    return 0;
+  }
   // Whether block_stats writes P where it is asked to, and fill_p knows PTask::to.
   virtual bool saves_p() const { return false; }
   virtual void block_stats(const StatsTask& task, const core::DeviceCall& call) = 0;

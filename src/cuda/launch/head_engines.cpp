@@ -9,7 +9,7 @@ namespace samebits::cuda {
 namespace {
 
 constexpr HeadEngineEntry kEngines[] = {
-    {"sm90", no_sm90_head, [](const HeadShape& shape, Device) { return make_sm90_head(shape); }},
+    {"sm90", no_sm90_head, make_sm90_head},
     {"generic", [](const HeadShape&, Device) { return std::string(); },
      [](const HeadShape& shape, Device) { return make_generic_head_engine(shape); }},
 };

@@ -23,6 +23,11 @@ class HeadPWalk {
       });
   }
 
+  // Whether the last kernel of find() is that of grad_hidden.
+  bool ends_with_hidden(const PositionRange& range) const {
+    return problem_.grad_hidden && range.rows > 0 && split_.saved <= range.first;
+  }
+
   // P of a chunk and a range. Positions that are not saved give their part of grad_hidden.
   PColumns find(const HeadChunk& chunk, const PositionRange& range) {
     const std::int64_t saved = std::clamp<std::int64_t>(split_.saved - range.first, 0, range.rows);

@@ -14,8 +14,11 @@ namespace samebits::cuda {
 inline constexpr std::int64_t kWalkBytes = std::int64_t{252} << 20;
 // Of P, unless a single segment of the columns is more.
 inline constexpr std::int64_t kPBytes = std::int64_t{128} << 20;
-// Positions whose hidden states are held at a time, where there are several ranges and X lies elsewhere.
-inline constexpr std::int64_t kGatheredRows = order::kSegment / 2;
+// Positions whose hidden states are held at a time, where there are several ranges and X lies elsewhere: with P of a
+// segment of columns eight full waves of 132 multiprocessors, or four where lists of the positions take the room.
+inline constexpr std::int64_t kGatheredRows = 6144, kFewerGatheredRows = 3072;
+// Of lists and sums of long runs that grow with the positions.
+inline constexpr std::int64_t kMostForGatheredRows = 32768;
 
 // Columns of P worked on at a time: whole segments, counted from `column`.
 struct HeadChunk {
@@ -31,10 +34,10 @@ struct HeadSplit {
   std::int64_t slice, segment;  // of the vocabulary: where segments are anchored anew, and their length
   std::int64_t columns;         // of P worked on at a time: whole segments
   std::int64_t weight_columns;  // of P that add_weight is given at a time
-  std::int64_t total_rows;      // of the totals held at a time
+  std::int64_t total;           // elements of the totals held at a time
   bool one_range;               // all positions fit
   bool x_in_gradient;           // X of all positions lies in the buffer of grad_hidden, which is written last
-  bool engine_finishes;         // grad_weight, but for columns that are somebody's target
+  bool engine_finishes;         // grad_weight
 
   HeadSplit(const core::LinearLogpGradient& problem, const HeadShape& shape, const HeadEngine& engine,
             std::int64_t most)
@@ -46,7 +49,9 @@ struct HeadSplit {
     one_range = all <= order::kSegment;
     rows = std::min(all, order::kSegment);
     x_in_gradient = problem.grad_weight != nullptr && holds_x(problem.grad_hidden, shape);
-    gathered = !one_range && x_in_gradient ? kGatheredRows : rows;
+    gathered = one_range || !x_in_gradient ? rows
+               : all <= kMostForGatheredRows ? kGatheredRows
+                                             : kFewerGatheredRows;
     slice = !shape.binary64 && problem.grad_hidden ? order::slice_columns(vocab) : vocab;
     segment = std::min(slice, order::kSegment);
     // With fewer rows more columns, so that the products stay large.
@@ -55,10 +60,11 @@ struct HeadSplit {
       columns =
           std::clamp(kPBytes / (std::max<std::int64_t>(rows, 1) * stored), segment, std::max(segment, vocab));
     engine_finishes = all > 0 && engine.finishes_weight() && even_rows(problem);
-    total_rows = weight_columns = std::min(columns, kFinishedColumns);
+    if (one_range && engine_finishes && !holds_p()) columns = std::max(segment, vocab);  // nothing is held of them
+    weight_columns = std::min(columns, kFinishedColumns);
     if (one_range && engine_finishes) {
-      weight_columns = columns;  // nothing but side rows is held of them
-      total_rows = std::min(all, holds_p() ? kSideRows : order::kSegment);
+      weight_columns = columns;
+      total = engine.finish_elements(columns);
       return;
     }
     // With one range a total is finished as soon as it is there, so it need not hold all columns.
@@ -69,7 +75,7 @@ struct HeadSplit {
     for (const std::int64_t fewer : {3584, 1792, 1024})
       if (one_range && held + weight_columns * size * (shape.binary64 ? 8 : 4) > kWalkBytes)
         weight_columns = std::min(weight_columns, fewer);
-    total_rows = weight_columns;
+    total = weight_columns * size;
   }
 
   // Whether there are positions whose P has to be computed, in a buffer.
@@ -106,13 +112,5 @@ struct HeadSplit {
            reinterpret_cast<std::uintptr_t>(gradient.data) % 256 == 0;
   }
 };
-
-// Calls of add_weight over all columns.
-inline std::int64_t column_calls(std::int64_t vocab, const HeadSplit& split) {
-  std::int64_t calls = 0;
-  for (const HeadChunk& chunk : split.chunks(vocab))
-    calls += (chunk.columns + split.weight_columns - 1) / split.weight_columns;
-  return calls;
-}
 
 }  // namespace samebits::cuda

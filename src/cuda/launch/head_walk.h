@@ -42,11 +42,10 @@ class HeadWalk {
         at_.targets.runs = find_id_runs(
             id_list(list.target, list.capacity, list.count, problem_.head.logp.vocab), scratch, call_);
         sum_long_targets(problem_, at_.rows, at_.targets, call_);
-        if (at_.entries != nullptr) weight_.find_entries(chunks_);
       }
     clear_head_padding(problem_, call_);
     zero(at_.counts, problem_.grad_hidden ? split_.positions * size() : 0);
-    if (split_.positions == 0) zero(at_.total, weight() ? split_.total_rows * size() : 0);
+    if (split_.positions == 0) zero(at_.total, weight() ? split_.total : 0);
 
     p_.add_saved_hidden();
     for (const HeadChunk& chunk : chunks_) walk_rows(chunk);
@@ -69,8 +68,11 @@ class HeadWalk {
     PositionRange range{0, 0, at_.rows.list.count};
     do {  // once where there are none, for the sums of nothing
       range.rows = std::min(split_.rows, split_.positions - range.first);
+      const void* x = weight() && split_.holds_x() ? x_of(range, chunk.column == 0) : nullptr;
       columns = p_.find(chunk, range);
-      if (weight()) weight_.add(columns, x_of(range, chunk.column == 0), range);
+      const bool beside_hidden = x != nullptr && p_.ends_with_hidden(range);
+      if (weight())  // where X is not held it takes the place of hidden
+        weight_.add(columns, x != nullptr ? x : x_of(range, false), range, beside_hidden);
       if (problem_.grad_bias != nullptr)
         add_head_bias<Row>(problem_.head, at_.rows, range, columns, at_.bias_partial, at_.bias_total, call_);
       range.first += range.rows;

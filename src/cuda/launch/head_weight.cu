@@ -1,6 +1,5 @@
 #include "cuda/launch/head_weight.h"
 
-#include "cuda/kernel/column_entries.cuh"
 #include "cuda/kernel/head_weight.cuh"
 #include "cuda/launch/launch.h"
 #include "cuda/launch/segment_sum.h"
@@ -59,20 +58,6 @@ bool even_rows(const core::LinearLogpGradient& problem) {
          aligned(problem.grad_weight, problem.accumulate ? 8 : 2 * dtype_size(problem.head.hidden.dtype));
 }
 
-void find_column_entries(const TargetRuns& targets, std::span<const std::int32_t> begins, std::int64_t vocab,
-                         std::int64_t side_rows, ColumnEntries* entries, const core::DeviceCall& call) {
-  for (std::size_t first = 0; first < begins.size(); first += kMostBegins) {
-    ColumnBegins batch;
-    batch.count = static_cast<int>(std::min<std::size_t>(kMostBegins, begins.size() - first));
-    const auto from = begins.begin() + static_cast<std::ptrdiff_t>(first);
-    std::copy_n(from, batch.count, batch.begin);
-    const bool last = first + static_cast<std::size_t>(batch.count) == begins.size();
-    batch.begin[batch.count] = static_cast<std::int32_t>(last ? vocab : from[batch.count]);
-    launch("column_entries", column_entries, {(batch.count + 31) / 32, 32}, call, targets.runs, batch,
-           side_rows, entries + first);
-  }
-}
-
 template <>
 void fill_head_x(const core::LinearLogpProblem& head, const HeadGradientRows<order::RowV1>& at,
                  const PositionRange& range, void* x, const core::DeviceCall& call) {
@@ -107,22 +92,41 @@ void sum_long_targets(const core::LinearLogpGradient& problem, const HeadGradien
     launch_long_runs(TargetOnes{at.y}, targets.runs, 1, targets.long_bias, call);
 }
 
+WeightFinish weight_finish(const core::LinearLogpGradient& problem,
+                           const HeadGradientRows<order::RowV1>& at, const TargetRuns& targets,
+                           std::int64_t column) {
+  const core::LinearLogpProblem& head = problem.head;
+  WeightFinish finish;
+  const std::int64_t element = dtype_size(problem.accumulate ? DType::kFloat32 : head.hidden.dtype);
+  finish.out = static_cast<std::byte*>(problem.grad_weight) + column * problem.grad_weight_stride * element;
+  finish.stride = problem.grad_weight_stride;
+  finish.accumulate = problem.accumulate;
+  finish.scalars = at.scalars;
+  finish.run = targets.runs.run + column;
+  finish.order = targets.runs.order;
+  finish.long_runs = {static_cast<float*>(targets.long_weight), head.hidden_size};
+  finish.hidden = head.hidden;
+  finish.hidden_stride = head.hidden_stride;
+  finish.hidden_in_pairs = head.hidden_stride == 1 && aligned(head.hidden.data, 4) && multiple(head.hidden.index, 2);
+  finish.row = at.list.row;
+  finish.y = at.y;
+  return finish;
+}
+
 template <>
 void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
                         const TargetRuns& targets, const float* total, std::int64_t first, std::int64_t rows,
-                        const SideRows* side, const core::DeviceCall& call) {
+                        const core::DeviceCall& call) {
   const core::LinearLogpProblem& head = problem.head;
   const std::int64_t size = head.hidden_size;
-  const WeightRows to{problem.grad_weight, problem.grad_weight_stride,          first, rows,
-                      side != nullptr,     side == nullptr ? SideRows{} : *side};
-  const std::int64_t items = to.side.entries == nullptr ? rows : to.side.capacity;
+  const WeightRows to{problem.grad_weight, problem.grad_weight_stride, first, rows};
   const LongRuns<float> long_runs{static_cast<float*>(targets.long_weight), size};
   with_operand_type(head.hidden.dtype, [&]<class T>(T) {
     const auto run = [&]<int width>(std::integral_constant<int, width>) {
       const std::int64_t parts = (size + kWeightThreads * width - 1) / (kWeightThreads * width);
       const auto kernel =
           problem.accumulate ? finish_weight<T, float, width, true> : finish_weight<T, T, width, false>;
-      launch("finish_weight", kernel, {items * parts, kWeightThreads}, call, total, size,
+      launch("finish_weight", kernel, {rows * parts, kWeightThreads}, call, total, size,
              terms_of<T, width>(head, at), targets.runs, long_runs,
              static_cast<const HeadScalars*>(at.scalars), to, parts);
     };
@@ -133,11 +137,11 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
 template <>
 void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradientRows<order::Row64V1>&,
                         const TargetRuns&, const double* total, std::int64_t first, std::int64_t rows,
-                        const SideRows*, const core::DeviceCall& call) {
+                        const core::DeviceCall& call) {
   const std::int64_t size = problem.head.hidden_size, parts = (size + kWeightThreads - 1) / kWeightThreads;
   launch("finish_weight_64", problem.accumulate ? finish_weight_64<true> : finish_weight_64<false>,
          {rows * parts, kWeightThreads}, call, total, size,
-         WeightRows{problem.grad_weight, problem.grad_weight_stride, first, rows, false, {}}, parts);
+         WeightRows{problem.grad_weight, problem.grad_weight_stride, first, rows}, parts);
 }
 
 }  // namespace samebits::cuda

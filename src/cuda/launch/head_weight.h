@@ -1,8 +1,6 @@
 // The parts of a head's gradient that are no product of an engine: X, the ends of grad_hidden, grad_weight and grad_bias.
 #pragma once
 
-#include <span>
-
 #include "cuda/kernel/id_order.h"
 #include "cuda/kernel/segment_sum.cuh"
 #include "cuda/launch/head_gradient.h"
@@ -26,50 +24,26 @@ struct TargetRuns {
   static std::size_t bias_bytes(std::int64_t capacity);
 };
 
-// Entries of the rows by target that belong to a range of columns: those ahead of it, and the first column that finds no
-// place among `SideRows::capacity` rows (the number of columns when all do).
-struct ColumnEntries {
-  std::uint32_t before;
-  std::int32_t overflow;
-};
-
-// Where the totals of columns that are somebody's target wait for what their rows add. Row `run.first - before` of the
-// first pass, that less `capacity` of the second one, and so on; without `entries` the row of the total itself.
-struct SideRows {
-  const ColumnEntries* entries = nullptr;  // of these columns
-  std::uint32_t capacity = 0;
-  int pass = 0;
-
-  __device__ std::int64_t first_entry() const {
-    return entries->before + static_cast<std::int64_t>(pass) * capacity;
-  }
-  // Negative for a column of the other pass.
-  __device__ std::int64_t row(const IdRun& run, std::int64_t column) const {
-    if (entries == nullptr) return column;
-    const std::int64_t row = static_cast<std::int64_t>(run.first) - first_entry();
-    return row < static_cast<std::int64_t>(capacity) ? row : -1;
-  }
-};
-
-// The end of grad_weight inside of an engine: columns that are nobody's target are finished, the others left in the total.
+// The end of grad_weight inside of an engine.
 struct WeightFinish {
   void* out =
       nullptr;  // grad_weight's row of the task's first column, of the operands' type, or float to add to
   std::int64_t stride = 0;
   bool accumulate = false;
   const HeadScalars* scalars = nullptr;
+  // Of what rows add to the columns that are their targets.
   const IdRun* run = nullptr;  // of the task's first column
-  SideRows side = {};
+  IdOrder order = {};
+  LongRuns<float> long_runs = {};
+  core::RowArray<const void> hidden = {};
+  std::int64_t hidden_stride = 1;
+  bool hidden_in_pairs = false;       // of elements, aligned to them
+  const std::int32_t* row = nullptr;  // by position
+  const float* y = nullptr;           // by position
 };
 
-// Columns of grad_weight that one call of add_weight finishes.
+// Columns of grad_weight of which the total is held, where an engine does not finish them.
 inline constexpr std::int64_t kFinishedColumns = order::kSegment;
-// Side rows of a call, where P is held too: half of what 8192 rows can need, so that two passes are enough.
-inline constexpr std::int64_t kSideRows = order::kSegment / 2;
-
-// `entries` of the columns from each of `begins`, ascending, to the next, and to `vocab` at the end.
-void find_column_entries(const TargetRuns& targets, std::span<const std::int32_t> begins, std::int64_t vocab,
-                         std::int64_t side_rows, ColumnEntries* entries, const core::DeviceCall& call);
 
 // X of a range; in binary64 hidden itself.
 template <class Row>
@@ -88,11 +62,15 @@ void sum_long_targets(const core::LinearLogpGradient& problem, const HeadGradien
 // Whether an engine may write grad_weight two elements at a time.
 bool even_rows(const core::LinearLogpGradient& problem);
 
-// Rows [first, first + rows) of grad_weight from their total; with `side` those alone that an engine left.
+// Rows [first, first + rows) of grad_weight from their total.
 template <class Row>
 void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
                         const TargetRuns& targets, const typename Row::Real* total, std::int64_t first,
-                        std::int64_t rows, const SideRows* side, const core::DeviceCall& call);
+                        std::int64_t rows, const core::DeviceCall& call);
+// How an engine finishes the columns from `column` on, of 16-bit operands.
+WeightFinish weight_finish(const core::LinearLogpGradient& problem,
+                           const HeadGradientRows<order::RowV1>& at, const TargetRuns& targets,
+                           std::int64_t column);
 
 // Segments of rows of grad_bias that one range may have.
 template <class Row>

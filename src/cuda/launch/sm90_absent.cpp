@@ -12,7 +12,7 @@ constexpr const char* kAbsent = "this build has no kernels for SM90 (SAMEBITS_CU
 }  // namespace
 
 std::string no_sm90_head(const HeadShape&, Device) { return kAbsent; }
-std::unique_ptr<HeadEngine> make_sm90_head(const HeadShape&) { return nullptr; }
+std::unique_ptr<HeadEngine> make_sm90_head(const HeadShape&, Device) { return nullptr; }
 
 std::string no_sm90_product(const Product&, Device) { return kAbsent; }
 std::size_t sm90_product_scratch_bytes(const Product&, Device) { return 0; }

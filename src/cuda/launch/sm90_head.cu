@@ -10,10 +10,14 @@ namespace {
 template <class T>
 class Sm90Head final : public HeadEngine {
  public:
-  explicit Sm90Head(const HeadShape& shape) : head_{shape} {}
+  Sm90Head(const HeadShape& shape, std::int64_t multiprocessors)
+      : head_{shape}, multiprocessors_(multiprocessors) {}
 
   const char* name() const override { return "sm90"; }
   bool finishes_weight() const override { return true; }
+  std::int64_t finish_elements(std::int64_t columns) const override {
+    return sm90_finish_elements(columns, head_.shape.hidden_size, multiprocessors_);
+  }
   bool saves_p() const override { return kIsBFloat16<T>; }
   void block_stats(const StatsTask& task, const core::DeviceCall& call) override {
     sm90_block_stats(head_, task, call);
@@ -28,6 +32,7 @@ class Sm90Head final : public HeadEngine {
 
  private:
   Sm90HeadOperands<T> head_;
+  std::int64_t multiprocessors_;
 };
 
 }  // namespace
@@ -46,9 +51,11 @@ std::string no_sm90_head(const HeadShape& shape, Device device) {
   return why == nullptr ? "" : "cannot read weight, which " + std::string(why);
 }
 
-std::unique_ptr<HeadEngine> make_sm90_head(const HeadShape& shape) {
-  if (shape.dtype == DType::kBFloat16) return std::make_unique<Sm90Head<order::BFloat16>>(shape);
-  return std::make_unique<Sm90Head<order::Float16>>(shape);
+std::unique_ptr<HeadEngine> make_sm90_head(const HeadShape& shape, Device device) {
+  const std::int64_t multiprocessors = traits(device).multiprocessors;
+  if (shape.dtype == DType::kBFloat16)
+    return std::make_unique<Sm90Head<order::BFloat16>>(shape, multiprocessors);
+  return std::make_unique<Sm90Head<order::Float16>>(shape, multiprocessors);
 }
 
 }  // namespace samebits::cuda

@@ -12,6 +12,6 @@ namespace samebits::cuda {
 // Why it does not take the call; empty when it does.
 std::string no_sm90_head(const HeadShape& shape, Device device);
 
-std::unique_ptr<HeadEngine> make_sm90_head(const HeadShape& shape);
+std::unique_ptr<HeadEngine> make_sm90_head(const HeadShape& shape, Device device);
 
 }  // namespace samebits::cuda

@@ -1,6 +1,7 @@
 // The products of a head's gradient on SM90a.
 #include <algorithm>
 
+#include "cuda/kernel/sm90_weight.cuh"
 #include "cuda/launch/sm90_head_operands.h"
 
 namespace samebits::cuda {
@@ -27,6 +28,7 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, co
   ProductShape shape = head.shape_of(task.range, size, task.range.rows);
   shape.rows = static_cast<int>(task.columns);
   shape.bounds_depth = true;
+  shape.beside_kernel_ahead = task.beside_hidden;
   const auto run = [&](const auto& epilogue) {
     launch_product<Sm90Tile<T, true, true, 2>>(
         "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
@@ -34,11 +36,19 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, co
   };
   if (task.finish == nullptr)
     return run(StoreSegment<T>{task.total, size, static_cast<int>(size), first, nullptr, 0});
-  if (task.finish->side.pass > 0) shape.from = &task.finish->side.entries->overflow;
   if (task.finish->accumulate)
     run(FinishWeight<T, true>{task.total, size, first, *task.finish});
   else
     run(FinishWeight<T, false>{task.total, size, first, *task.finish});
+}
+
+std::int64_t sm90_finish_elements(std::int64_t columns, std::int64_t size, std::int64_t multiprocessors) {
+  using Tile = Sm90Tile<order::BFloat16, true, true, 2>;
+  constexpr std::int64_t kClusterRows = Tile::kRows * Tile::kCluster;
+  const std::int64_t clusters =
+      (columns + kClusterRows - 1) / kClusterRows * ((size + Tile::kColumns - 1) / Tile::kColumns);
+  return std::min(clusters * Tile::kCluster, multiprocessors) * kConsumers *
+         FinishWeight<order::BFloat16, false>::kRoomElements;
 }
 
 template void sm90_add_hidden(const Sm90HeadOperands<order::BFloat16>&, const HiddenTask&,

@@ -54,5 +54,7 @@ template <class T>
 void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, const core::DeviceCall& call);
 template <class T>
 void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, const core::DeviceCall& call);
+// Elements of room that sm90_add_weight takes where one task is all of grad_weight.
+std::int64_t sm90_finish_elements(std::int64_t columns, std::int64_t size, std::int64_t multiprocessors);
 
 }  // namespace samebits::cuda
