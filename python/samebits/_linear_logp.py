@@ -148,7 +148,8 @@ def linear_logp(
         memory: what may be kept for backward of the probabilities: a number of bytes, ``"auto"`` (4 GiB),
             ``"save"`` (all) or ``"recompute"`` (none), which are kept for the first rows that fit, 2 bytes a
             logit. Cannot change a bit. For bfloat16 under ``tc16`` without ``return_entropy``, on GPUs of
-            compute capability 9.0, whose forward kernel writes them; elsewhere they are recomputed.
+            compute capability 9.0, whose forward kernel writes them (where it takes the shapes: another
+            engine computes the logits twice); elsewhere they are recomputed.
         grad_weight_accumulator: ``[V, H]`` float32 buffer (float64 for float64 operands) to which backward
             adds the gradient of ``weight``, one rounding each; ``weight.grad`` is then left alone. A pass
             that asks for other gradients alone, as ``torch.autograd.grad(loss, hidden)``, leaves it alone

@@ -6,6 +6,7 @@ AUTO_BYTES = 4 << 30
 KEEPING = ((9, 0),)  # compute capabilities whose forward kernel can write probabilities
 EVERY_ROW = 1 << 62  # a constant, so that a compiled call does not depend on the number of rows
 _COLUMNS = 64  # kept rows are padded to a multiple of so many
+_TILE_ROWS = 128  # the library keeps all rows, or a multiple of so many
 
 
 def check(memory) -> None:
@@ -33,7 +34,8 @@ def saved_rows(memory, hidden, weight, contract, entropy, vocab_size) -> int:
     if memory == "save":
         return EVERY_ROW
     budget = AUTO_BYTES if memory == "auto" else memory
-    return min(budget // (2 * _padded(weight, vocab_size)), EVERY_ROW)
+    rows = budget // (2 * _padded(weight, vocab_size))
+    return min(rows // _TILE_ROWS * _TILE_ROWS, EVERY_ROW)  # others would be held for nothing
 
 
 def saved_shape(rows_allowed, hidden, weight, targets, rows, vocab_size) -> tuple:

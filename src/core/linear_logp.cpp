@@ -42,7 +42,7 @@ void check_head(const ConstTensorView& hidden, const ConstTensorView& weight, co
   core::check_memory(bias, "bias", hidden.device);
 }
 
-// P is kept where it does not depend on the upstream and costs no more than to be written.
+// P is kept where it does not depend on the upstream and a forward kernel can write it on its way.
 void check_keeps(const core::LinearLogpProblem& head) {
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::kUnsupported, "saved", "is asked for " + why + "; may have no rows there");

@@ -13,7 +13,7 @@ inline constexpr std::int64_t kOccurrences =
 inline constexpr int kHiddenBits = 60;          // N counts 2^-60 of the largest value a row can have
 inline constexpr float kTargetReach = 60.0f;    // bf16: r_t is z_t while M - z_t is at most this
 inline constexpr double kShift16 = 10.0;        // fp16: r_t is this far below lse
-inline constexpr float kEntropyReach = 128.0f;  // above |z - M| wherever E is not 0
+inline constexpr float kEntropyReach = 128.0f;  // of |z - M| where E counts
 
 SAMEBITS_HD constexpr std::int64_t slice_columns(std::int64_t vocab) {
   return kBlock / kSlices * block_count(vocab);

@@ -104,10 +104,11 @@ __device__ __forceinline__ void clear_behind(char* stage, int first, int consume
   warpgroup_sync(consumer);
 }
 
-// The other warpgroup may wait for its first stage: a barrier tells its phase from the next one alone.
+// Warp by warp, so that none is a turn behind: a barrier tells its phase from the next one alone. The other warpgroup may
+// have to wait for its first stage all the same.
 template <class Tile, class Shared>
 __device__ __forceinline__ void pass_turn(int consumer) {
-  if (threadIdx.x % 128 == 0)
+  if (threadIdx.x % 32 == 0)
     barrier_arrive(Shared::turn(1 - consumer), Tile::kCluster == 1 ? 0 : cluster_rank());
 }
 
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       barrier_init(Shared::full(i), 1);
       barrier_init(Shared::empty(i), Tile::kCluster);
     }
-    for (int i = 0; i < kConsumers; ++i) barrier_init(Shared::turn(i), 1);
+    for (int i = 0; i < kConsumers; ++i) barrier_init(Shared::turn(i), 4);  // warps
     barrier_init_done();
   }
   if constexpr (Tile::kCluster == 1)
@@ -235,11 +236,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       }
       const auto state = prepared(epilogue, turn, shape);
       barrier_wait(Shared::turn(consumer), (number / 2 + 1 - consumer) % 2);
-      if (depth == 0) {
-        warpgroup_sync(
-            consumer);  // no product holds the warps together; one two turns late would wait forever
-        pass_turn<Tile, Shared>(consumer);
-      }
+      if (depth == 0) pass_turn<Tile, Shared>(consumer);
       if (!turn.any) continue;
       float d[Tile::kHalves][Tile::kColumns / 2];
 #pragma unroll

@@ -127,7 +127,7 @@ struct StoreRounded {
   }
 };
 
-// counts[row, column] += llrint(d * 2^w of the row); a row that meets something not finite is marked instead. Tiles of several
+// counts[row, column] += llrint(d * 2^w of the row); a row that meets something not finite is marked, and its counts mean nothing. Tiles of several
 // parts of K may add to the same counts at a time, and nobody waits for the counts to come.
 struct AddIntegers {
   static constexpr int kStagingBytes = 0;
