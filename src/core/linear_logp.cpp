@@ -42,18 +42,16 @@ void check_head(const ConstTensorView& hidden, const ConstTensorView& weight, co
   core::check_memory(bias, "bias", hidden.device);
 }
 
+[[noreturn]] void refuse_saved(const std::string& why) {
+  throw Error(ErrorCode::kUnsupported, "saved", "has rows " + why + "; may have none there");
+}
+
 // P is kept where it does not depend on the upstream and a forward kernel can write it on its way.
 void check_keeps(const core::LinearLogpProblem& head) {
-  const auto refuse = [](const std::string& why) {
-    throw Error(ErrorCode::kUnsupported, "saved", "is asked for " + why + "; may have no rows there");
-  };
-  if (!core::on_device(head.logp.device)) refuse("on a CPU, which keeps nothing");
-  if (!head.tc16 || head.hidden.dtype != DType::kBFloat16)
-    refuse("with " + name_of(head.hidden.dtype) + " operands under " + (head.tc16 ? "tc16" : "fma") +
-           "; P is kept for bfloat16 under tc16");
-  if (head.logp.wants_entropy()) refuse("beside an entropy, with which P depends on the upstream");
+  if (!core::on_device(head.logp.device)) refuse_saved("on a CPU, which keeps nothing");
+  if (head.logp.wants_entropy()) refuse_saved("beside an entropy, with which P depends on the upstream");
   if (head.logp.row_max == nullptr || head.logp.row_sum == nullptr)
-    refuse("without row_max and row_sum, which its use needs");
+    refuse_saved("without row_max and row_sum, which its use needs");
 }
 
 }  // namespace
@@ -69,6 +67,9 @@ void core::check_saved(const ConstTensorView& saved, const LinearLogpProblem& he
                 "has shape " + shape_text(saved) + "; must be [at most " + std::to_string(most) + ", " +
                     std::to_string(columns) + "], rows that take part and columns of the vocabulary");
   if (saved.shape[0] == 0) return;
+  if (!head.tc16 || head.hidden.dtype != DType::kBFloat16)
+    refuse_saved("with " + name_of(head.hidden.dtype) + " operands under " + (head.tc16 ? "tc16" : "fma") +
+                 "; P is kept for bfloat16 under tc16");
   const bool dense = saved.strides[1] == 1 && (saved.shape[0] == 1 || saved.strides[0] == columns);
   const bool aligned = !on_device(saved.device) || reinterpret_cast<std::uintptr_t>(saved.data) % 128 == 0;
   if (!dense || !aligned)

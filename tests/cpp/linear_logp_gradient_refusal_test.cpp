@@ -74,7 +74,13 @@ TEST(LinearLogpGradientRefusal, names_the_argument_and_writes_nothing) {
       {"saved", [](Call& c) { c.saved.shape[0] = 3; }},
       {"saved", [](Call& c) { c.saved.shape[1] = 4; }},
       {"saved", [](Call& c) { c.saved = {c.hidden, DType::kFloat32, {64}}; }},
-      {"saved", [](Call& c) { c.saved = {c.hidden, DType::kFloat32, {2, 64}, {0, 1}}; }},
+      {"saved", [](Call& c) { c.saved = {c.hidden, DType::kFloat32, {2, 64}}; }},  // no forward pass keeps it
+      {"saved",
+       [](Call& c) {
+         for (ConstTensorView* view : {&c.hidden_view, &c.weight_view, &c.bias_view})
+           view->dtype = DType::kBFloat16;
+         c.saved = {c.hidden, DType::kBFloat16, {2, 64}, {0, 1}};
+       }},
       {"grad_bias", [](Call& c) { c.bias_view = {}; }},
       {"grad_bias", [](Call& c) { c.gradients.bias.shape[0] = 5; }},
       {"backend", [](Call& c) { c.context.backend = "abacus"; }},

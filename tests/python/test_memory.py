@@ -87,13 +87,14 @@ def test_what_is_no_budget_is_refused_by_name(memory, error, message):
         ("recompute", 0),
         (0, 0),
         (ROW_BYTES - 1, 0),
-        (5 * ROW_BYTES, 5),
-        ("auto", (4 << 30) // ROW_BYTES),
+        (127 * ROW_BYTES, 0),
+        (300 * ROW_BYTES, 256),
+        ("auto", (4 << 30) // ROW_BYTES // 128 * 128),
         ("save", _memory.EVERY_ROW),
         (1 << 80, _memory.EVERY_ROW),
     ],
 )
-def test_a_budget_is_as_many_rows_as_fit_in_it(memory, rows):
+def test_a_budget_is_as_many_whole_tiles_of_rows_as_fit_in_it(memory, rows):
     hidden, weight = (torch.empty(n, 16, dtype=torch.bfloat16, device="cuda") for n in (6, 70))
     assert _memory.saved_rows(memory, hidden, weight, "auto", False, None) == rows
 
@@ -101,7 +102,7 @@ def test_a_budget_is_as_many_rows_as_fit_in_it(memory, rows):
 @pytest.mark.usefixtures("hopper")
 def test_columns_beyond_the_true_vocabulary_take_no_room():
     hidden, weight = (torch.empty(n, 16, dtype=torch.bfloat16, device="cuda") for n in (6, 70))
-    assert _memory.saved_rows(5 * ROW_BYTES, hidden, weight, "tc16", False, 60) == 10
+    assert _memory.saved_rows(128 * ROW_BYTES, hidden, weight, "tc16", False, 60) == 256
 
 
 @pytest.mark.usefixtures("hopper")
