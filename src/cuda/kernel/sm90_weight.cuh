@@ -15,6 +15,7 @@ struct FinishWeight {
   static constexpr bool kParts = false, kLong = true;
   template <class Tile>
   static constexpr bool kPairs = false;
+  static constexpr int kAhead = 4;
   // Room for the rows of one tile that wait, of a warpgroup.
   static constexpr int kRoomColumns = 192, kRoomElements = 128 * kRoomColumns;
   using Out = std::conditional_t<accumulate, float, T>;
@@ -64,14 +65,24 @@ struct FinishWeight {
                                                   at.column - tile.column, at.column));
       Out* out = static_cast<Out*>(end_.out) + row * end_.stride + at.column;
 #pragma unroll
-      for (int j = 0; j < n / 4; ++j) {
-        if (at.column + 8 * j >= size) break;
-        float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
-        if (sum != nullptr) value = {sum[4 * j].x + value.x, sum[4 * j].y + value.y};
-        if (waits)
-          keep[4 * j] = value;
-        else  // the +0 that no row adds makes a -0 of the scaling +0
-          write(out + 8 * j, scaled(value.x, up) + 0.0f, scaled(value.y, up) + 0.0f);
+      for (int from = 0; from < n / 4; from += kAhead) {
+        // Of what is there, some at a time: no load passes a store.
+        float2 before[kAhead] = {};
+        if (sum != nullptr)
+#pragma unroll
+          for (int i = 0; i < kAhead; ++i)
+            if (at.column + 8 * (from + i) < size) before[i] = sum[4 * (from + i)];
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i) {
+          const int j = from + i;
+          if (at.column + 8 * j >= size) break;
+          float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
+          if (sum != nullptr) value = {before[i].x + value.x, before[i].y + value.y};
+          if (waits)
+            keep[4 * j] = value;
+          else  // the +0 that no row adds makes a -0 of the scaling +0
+            write(out + 8 * j, scaled(value.x, up) + 0.0f, scaled(value.y, up) + 0.0f);
+        }
       }
     }
   }
