@@ -64,7 +64,7 @@ def take_turns(
 ) -> Taken:
     """Medians of one call, after so many seconds of turns. One whose first call fails, or takes more seconds
     than `limit`, is left out; the reason is printed and kept. A sample is as many calls in a row as take
-    `least` seconds: a GPU that is at its limit of power comes to the clock that the call itself brings about."""
+    `least` seconds: a GPU at its limit of power comes to the clock that the call itself brings about."""
     clock, taken, running = Clock(torch.device(device), cold), Taken(), {}
     for name, call in calls.items():
         begin = time.monotonic()

@@ -61,8 +61,8 @@ struct FinishWeight {
       if (row >= live.rows) continue;
       const bool waits = (waiting >> (static_cast<int>(threadIdx.x) % 32 / 4 + 8 * h) & 1) != 0;
       const auto* sum = first ? nullptr : reinterpret_cast<const float2*>(total + row * size + at.column);
-      auto* keep = reinterpret_cast<float2*>(kept(kHalfRows * half + row - tile.row, row,
-                                                  at.column - tile.column, at.column));
+      auto* keep = reinterpret_cast<float2*>(
+          kept(kHalfRows * half + row - tile.row, row, at.column - tile.column, at.column));
       Out* out = static_cast<Out*>(end_.out) + row * end_.stride + at.column;
 #pragma unroll
       for (int from = 0; from < n / 4; from += kAhead) {
@@ -141,7 +141,8 @@ struct FinishWeight {
     return lane / 16 * kHalfRows + 16 * warp + lane % 16;
   }
   __device__ __forceinline__ static const T* of_lane(const T* pointer, int lane) {
-    return reinterpret_cast<const T*>(__shfl_sync(kWarp, reinterpret_cast<unsigned long long>(pointer), lane));
+    return reinterpret_cast<const T*>(
+        __shfl_sync(kWarp, reinterpret_cast<unsigned long long>(pointer), lane));
   }
 
   // What y times hidden adds to a lane's columns.
@@ -181,7 +182,8 @@ struct FinishWeight {
   struct Waiting {
     int row, column;
     float2 value[kLanePairs];
-    __device__ __forceinline__ Waiting(const FinishWeight& epilogue, const TileAt& tile, int local_row, int lane)
+    __device__ __forceinline__ Waiting(const FinishWeight& epilogue, const TileAt& tile, int local_row,
+                                       int lane)
         : row(tile.row + local_row), column(tile.column + 2 * lane) {
 #pragma unroll
       for (int i = 0; i < kLanePairs; ++i)
@@ -204,8 +206,8 @@ struct FinishWeight {
     Waiting waiting;
     typename LaneTerms::Values values;
     // The row of lane `of`.
-    __device__ __forceinline__ SingleRow(const FinishWeight& epilogue, const TileAt& tile, const Prepared& own,
-                                         int of, int warp, int lane)
+    __device__ __forceinline__ SingleRow(const FinishWeight& epilogue, const TileAt& tile,
+                                         const Prepared& own, int of, int warp, int lane)
         : waiting(epilogue, tile, local_row_of(of, warp), lane),
           values(LaneTerms{epilogue}.load(of_lane(own.hidden, of), __shfl_sync(kWarp, own.y, of),
                                           waiting.column)) {}
@@ -224,7 +226,8 @@ struct FinishWeight {
     if (is_long(run)) {
       add_long(run, waiting.column, own);
     } else {
-      sum_segment(LaneTerms{*this}, end_.order.position + run.first, run.end - run.first, waiting.column, own);
+      sum_segment(LaneTerms{*this}, end_.order.position + run.first, run.end - run.first, waiting.column,
+                  own);
 #pragma unroll
       for (float& value : own) value = 0.0f + value;
     }

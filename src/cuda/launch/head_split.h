@@ -49,7 +49,7 @@ struct HeadSplit {
     one_range = all <= order::kSegment;
     rows = std::min(all, order::kSegment);
     x_in_gradient = problem.grad_weight != nullptr && holds_x(problem.grad_hidden, shape);
-    gathered = one_range || !x_in_gradient ? rows
+    gathered = one_range || !x_in_gradient   ? rows
                : all <= kMostForGatheredRows ? kGatheredRows
                                              : kFewerGatheredRows;
     slice = !shape.binary64 && problem.grad_hidden ? order::slice_columns(vocab) : vocab;
@@ -60,7 +60,8 @@ struct HeadSplit {
       columns =
           std::clamp(kPBytes / (std::max<std::int64_t>(rows, 1) * stored), segment, std::max(segment, vocab));
     engine_finishes = all > 0 && engine.finishes_weight() && even_rows(problem);
-    if (one_range && engine_finishes && !holds_p()) columns = std::max(segment, vocab);  // nothing is held of them
+    if (one_range && engine_finishes && !holds_p())
+      columns = std::max(segment, vocab);  // nothing is held of them
     weight_columns = std::min(columns, kFinishedColumns);
     if (one_range && engine_finishes) {
       weight_columns = columns;

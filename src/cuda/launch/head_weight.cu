@@ -92,9 +92,8 @@ void sum_long_targets(const core::LinearLogpGradient& problem, const HeadGradien
     launch_long_runs(TargetOnes{at.y}, targets.runs, 1, targets.long_bias, call);
 }
 
-WeightFinish weight_finish(const core::LinearLogpGradient& problem,
-                           const HeadGradientRows<order::RowV1>& at, const TargetRuns& targets,
-                           std::int64_t column) {
+WeightFinish weight_finish(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
+                           const TargetRuns& targets, std::int64_t column) {
   const core::LinearLogpProblem& head = problem.head;
   WeightFinish finish;
   const std::int64_t element = dtype_size(problem.accumulate ? DType::kFloat32 : head.hidden.dtype);
@@ -107,7 +106,8 @@ WeightFinish weight_finish(const core::LinearLogpGradient& problem,
   finish.long_runs = {static_cast<float*>(targets.long_weight), head.hidden_size};
   finish.hidden = head.hidden;
   finish.hidden_stride = head.hidden_stride;
-  finish.hidden_in_pairs = head.hidden_stride == 1 && aligned(head.hidden.data, 4) && multiple(head.hidden.index, 2);
+  finish.hidden_in_pairs =
+      head.hidden_stride == 1 && aligned(head.hidden.data, 4) && multiple(head.hidden.index, 2);
   finish.row = at.list.row;
   finish.y = at.y;
   return finish;

@@ -68,9 +68,8 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
                         const TargetRuns& targets, const typename Row::Real* total, std::int64_t first,
                         std::int64_t rows, const core::DeviceCall& call);
 // How an engine finishes the columns from `column` on, of 16-bit operands.
-WeightFinish weight_finish(const core::LinearLogpGradient& problem,
-                           const HeadGradientRows<order::RowV1>& at, const TargetRuns& targets,
-                           std::int64_t column);
+WeightFinish weight_finish(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
+                           const TargetRuns& targets, std::int64_t column);
 
 // Segments of rows of grad_bias that one range may have.
 template <class Row>

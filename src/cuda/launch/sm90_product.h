@@ -19,7 +19,8 @@ void launch_product(const char* name, const DenseMatrix& a, const DenseMatrix& b
   const std::int64_t clusters =
       std::min<std::int64_t>(tiles, traits(call.device).multiprocessors / Tile::kCluster);
   launch(name, sm90_product<Tile, Epilogue>,
-         {clusters * Tile::kCluster, kProductThreads, ProductShared<Tile, Epilogue>::kBytes, Tile::kCluster, true},
+         {clusters * Tile::kCluster, kProductThreads, ProductShared<Tile, Epilogue>::kBytes, Tile::kCluster,
+          true},
          call, map_a, map_b, shape, epilogue);
 }
 
