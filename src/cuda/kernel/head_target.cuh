@@ -1,9 +1,8 @@
 // The target's logit of each row by itself: one dot product of the call's contract, without bias.
 #pragma once
 
-#include <type_traits>
-
 #include "cuda/launch/head_rows.h"
+#include "cuda/prim/async_copy.cuh"
 #include "cuda/prim/mma.cuh"
 #include "cuda/prim/reduce.cuh"
 #include "order/dot.h"
@@ -35,26 +34,55 @@ __global__ void __launch_bounds__(kTargetThreads)
   out[position] = total;
 }
 
-// A row of 16-bit elements, read four at a time.
-struct StepRow {
-  const std::uint16_t* data;
-  std::int64_t stride;
+// Rows of 16-bit elements, read through shared memory: the rows are far away, so that many pieces are under way at a time.
+// A piece is 64 elements of each of the 32 rows of a warp, 128 bytes a row, the 16-byte chunks of which are swizzled.
+template <class T>
+struct TargetPieces {
+  static constexpr int kRows = 32, kElements = 64, kPieces = 8;
+  struct Shared {
+    const T* row[kRows];
+    alignas(16) unsigned char data[kPieces][kRows * kElements * 2];
+  };
+  Shared& shared;
+  std::int64_t strides[2];  // of hidden (rows 0 to 15) and of weight, between elements
+  std::int64_t size;
+  bool chunks;  // all rows are dense and may be read 16 bytes at a time
 
-  template <class T>
-  __device__ StepRow(const T* start, std::int64_t element_stride)
-      : data(reinterpret_cast<const std::uint16_t*>(start)), stride(element_stride) {}
-
-  __device__ bool vectors() const { return stride == 1 && reinterpret_cast<std::uintptr_t>(data) % 8 == 0; }
-  // In the order of the program: many are under way before the first one is used.
-  __device__ __forceinline__ uint2 vector(std::int64_t k) const {
-    uint2 four;
-    asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(four.x), "=r"(four.y) : "l"(data + k));
-    return four;
+  // `own`: the row of this lane.
+  __device__ TargetPieces(Shared& memory, const T* own, std::int64_t hidden_stride,
+                          std::int64_t weight_stride, std::int64_t elements)
+      : shared(memory), strides{hidden_stride, weight_stride}, size(elements) {
+    const int lane = threadIdx.x % 32;
+    shared.row[lane] = own;
+    chunks = __all_sync(kWarp, strides[lane / 16] == 1 && reinterpret_cast<std::uintptr_t>(own) % 16 == 0);
+    __syncwarp();
   }
-  // The same from anywhere; +0 from element `size` on.
-  __device__ __forceinline__ uint2 elements(std::int64_t k, std::int64_t size) const {
-    const auto at = [&](std::int64_t i) { return i < size ? std::uint32_t{data[i * stride]} : 0u; };
-    return {at(k) | at(k + 1) << 16, at(k + 2) | at(k + 3) << 16};
+
+  // Starts a piece, of elements from `from` on; from `size` on they are +0.
+  __device__ __forceinline__ void start(std::int64_t piece, std::int64_t from) const {
+    const int lane = threadIdx.x % 32, chunk = lane % 8;
+    const std::int64_t first = from + 8 * chunk;
+    const int bytes = static_cast<int>(2 * max(min(size - first, std::int64_t{8}), std::int64_t{0}));
+#pragma unroll
+    for (int i = 0; i < kRows / 4; ++i) {
+      const int row = lane / 8 + 4 * i;
+      unsigned char* to = shared.data[piece % kPieces] + row * 128 + (chunk ^ row % 8) * 16;
+      const T* line = shared.row[row];
+      if (chunks) {
+        copy16_partial(shared_address(to), bytes > 0 ? line + first : line, bytes);
+      } else {
+        auto* out = reinterpret_cast<std::uint16_t*>(to);
+        for (int e = 0; e < 8; ++e)
+          out[e] = 2 * e < bytes ? line[(first + e) * strides[row / 16]].bits : std::uint16_t{0};
+      }
+    }
+  }
+  // This lane's four elements of a row for step `step` of a piece.
+  __device__ __forceinline__ uint2 four(std::int64_t piece, int row, int step) const {
+    const int quarter = threadIdx.x % 4;
+    const unsigned char* line = shared.data[piece % kPieces] + row * 128;
+    return *reinterpret_cast<const uint2*>(line + ((2 * step + quarter / 2) ^ row % 8) * 16 +
+                                           quarter % 2 * 8);
   }
 };
 
@@ -64,57 +92,50 @@ template <class T>
 __global__ void __launch_bounds__(kTargetThreads)
     target_steps(const __grid_constant__ core::LinearLogpProblem head, const __grid_constant__ HeadRows list,
                  float* out) {
-  const int lane = threadIdx.x % 32, group = lane / 4, four = 4 * (lane % 4);
-  const std::int64_t first = (blockIdx.x * std::int64_t{kTargetThreads} + threadIdx.x) / 32 * 16;
-  const std::int64_t count = *list.count;
+  static_assert(kTargetThreads == 32);
+  using Pieces = TargetPieces<T>;
+  __shared__ typename Pieces::Shared shared;
+  const int lane = threadIdx.x, group = lane / 4;
+  const std::int64_t first = blockIdx.x * std::int64_t{16}, count = *list.count, size = head.hidden_size;
   if (first >= count) return;
-  const std::int64_t size = head.hidden_size;
   // Beyond the last position it stands in: what it gives is dropped.
-  const auto hidden = [&](std::int64_t position) {
-    return StepRow(head.hidden.at<T>(list.row[min(position, count - 1)]), head.hidden_stride);
-  };
-  const auto weight = [&](std::int64_t position) {
-    return StepRow(static_cast<const T*>(head.weight.data) +
-                       list.target[min(position, count - 1)] * head.weight.row_stride,
-                   head.weight.column_stride);
-  };
-  const StepRow a_low = hidden(first + group), a_high = hidden(first + group + 8);
-  const StepRow b_low = weight(first + group), b_high = weight(first + group + 8);
-  const bool vectors =
-      __all_sync(kWarp, a_low.vectors() && a_high.vectors() && b_low.vectors() && b_high.vectors());
-
-  float low[4], high[4];  // the 16 rows with the first 8 targets, and with the other 8
-  const auto step = [&](uint2 x, uint2 y, uint2 with_low, uint2 with_high) {
-    const std::uint32_t a[4] = {x.x, y.x, x.y, y.y};
-    mma_step<T>(low, a, with_low.x, with_low.y);
-    mma_step<T>(high, a, with_high.x, with_high.y);
-  };
-  // Steps from k on, whose loads are all under way before the first product: the rows are far away.
-  const auto steps = [&]<int n>(std::integral_constant<int, n>, std::int64_t k) {
-    uint2 x[n], y[n], with_low[n], with_high[n];
-#pragma unroll
-    for (int i = 0; i < n; ++i) {
-      x[i] = a_low.vector(k + 16 * i), y[i] = a_high.vector(k + 16 * i);
-      with_low[i] = b_low.vector(k + 16 * i), with_high[i] = b_high.vector(k + 16 * i);
-    }
-#pragma unroll
-    for (int i = 0; i < n; ++i) step(x[i], y[i], with_low[i], with_high[i]);
-    return std::int64_t{16 * n};
-  };
-  float total_low = 0, total_high = 0;  // of the diagonal, in the lanes that hold it
-  for (std::int64_t start = 0; start < size; start += order::kSegment) {
-    const std::int64_t end = min(start + order::kSegment, size);
-    std::int64_t k = start + four;
-    const auto holds = [&](int count) { return vectors && k + 16 * count <= end + four; };
-#pragma unroll
-    for (int i = 0; i < 4; ++i) low[i] = high[i] = 0;
-    while (holds(24)) k += steps(std::integral_constant<int, 24>(), k);
-    while (holds(4)) k += steps(std::integral_constant<int, 4>(), k);
-    for (; k < end + four; k += 16)
-      step(a_low.elements(k, end), a_high.elements(k, end), b_low.elements(k, end), b_high.elements(k, end));
-    total_low = total_low + (group % 2 == 0 ? low[0] : low[1]);
-    total_high = total_high + (group % 2 == 0 ? high[2] : high[3]);
+  const std::int64_t position = min(first + lane % 16, count - 1);
+  const T* own =
+      lane < 16 ? head.hidden.at<T>(list.row[position])
+                : static_cast<const T*>(head.weight.data) + list.target[position] * head.weight.row_stride;
+  const Pieces pieces(shared, own, head.hidden_stride, head.weight.column_stride, size);
+  const std::int64_t many = (size + Pieces::kElements - 1) / Pieces::kElements;
+  for (std::int64_t piece = 0; piece < Pieces::kPieces - 1; ++piece) {
+    if (piece < many) pieces.start(piece, piece * Pieces::kElements);
+    copy_commit();
   }
+
+  float low[4] = {}, high[4] = {};      // the 16 rows with the first 8 targets, and with the other 8
+  float total_low = 0, total_high = 0;  // of the diagonal, in the lanes that hold it
+  for (std::int64_t piece = 0; piece < many; ++piece) {
+    if (piece > 0 && piece * Pieces::kElements % order::kSegment == 0) {
+      total_low = total_low + (group % 2 == 0 ? low[0] : low[1]);
+      total_high = total_high + (group % 2 == 0 ? high[2] : high[3]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) low[i] = high[i] = 0;
+    }
+    copy_wait_all_but<Pieces::kPieces - 2>();
+    __syncwarp();  // the piece is there for all lanes, and all have read the one before
+    const std::int64_t next = piece + Pieces::kPieces - 1;
+    if (next < many) pieces.start(next, next * Pieces::kElements);
+    copy_commit();
+#pragma unroll
+    for (int step = 0; step < Pieces::kElements / 16; ++step) {
+      if (piece * Pieces::kElements + 16 * step >= size) break;
+      const uint2 x = pieces.four(piece, group, step), y = pieces.four(piece, group + 8, step);
+      const uint2 b_low = pieces.four(piece, group + 16, step), b_high = pieces.four(piece, group + 24, step);
+      const std::uint32_t a[4] = {x.x, y.x, x.y, y.y};
+      mma_step<T>(low, a, b_low.x, b_low.y);
+      mma_step<T>(high, a, b_high.x, b_high.y);
+    }
+  }
+  total_low = total_low + (group % 2 == 0 ? low[0] : low[1]);
+  total_high = total_high + (group % 2 == 0 ? high[2] : high[3]);
   if (lane % 4 != group / 2) return;
   if (first + group < count) out[first + group] = total_low;
   if (first + group + 8 < count) out[first + group + 8] = total_high;
