@@ -44,17 +44,18 @@ struct TargetPieces {
     alignas(16) unsigned char data[kPieces][kRows * kElements * 2];
   };
   Shared& shared;
-  std::int64_t strides[2];  // of hidden (rows 0 to 15) and of weight, between elements
+  std::int64_t hidden_stride, weight_stride;  // between elements of rows 0 to 15 and of the others
   std::int64_t size;
   bool chunks;  // all rows are dense and may be read 16 bytes at a time
 
   // `own`: the row of this lane.
-  __device__ TargetPieces(Shared& memory, const T* own, std::int64_t hidden_stride,
-                          std::int64_t weight_stride, std::int64_t elements)
-      : shared(memory), strides{hidden_stride, weight_stride}, size(elements) {
+  __device__ TargetPieces(Shared& memory, const T* own, std::int64_t of_hidden, std::int64_t of_weight,
+                          std::int64_t elements)
+      : shared(memory), hidden_stride(of_hidden), weight_stride(of_weight), size(elements) {
     const int lane = threadIdx.x % 32;
     shared.row[lane] = own;
-    chunks = __all_sync(kWarp, strides[lane / 16] == 1 && reinterpret_cast<std::uintptr_t>(own) % 16 == 0);
+    chunks = __all_sync(kWarp, (lane < 16 ? hidden_stride : weight_stride) == 1 &&
+                                   reinterpret_cast<std::uintptr_t>(own) % 16 == 0);
     __syncwarp();
   }
 
@@ -73,7 +74,8 @@ struct TargetPieces {
       } else {
         auto* out = reinterpret_cast<std::uint16_t*>(to);
         for (int e = 0; e < 8; ++e)
-          out[e] = 2 * e < bytes ? line[(first + e) * strides[row / 16]].bits : std::uint16_t{0};
+          out[e] = 2 * e < bytes ? line[(first + e) * (row < 16 ? hidden_stride : weight_stride)].bits
+                                 : std::uint16_t{0};
       }
     }
   }
