@@ -17,8 +17,8 @@ inline constexpr std::int64_t kPBytes = std::int64_t{128} << 20;
 // Positions whose hidden states are held at a time, where there are several ranges and X lies elsewhere: with P of a
 // segment of columns eight full waves of 132 multiprocessors, or four where lists of the positions take the room.
 inline constexpr std::int64_t kGatheredRows = 6144, kFewerGatheredRows = 3072;
-// Of lists and sums of long runs that grow with the positions.
-inline constexpr std::int64_t kMostForGatheredRows = 32768;
+// Positions of which lists and sums of long runs leave that room.
+inline constexpr std::int64_t kMostForGatheredRows = 16384;
 
 // Columns of P worked on at a time: whole segments, counted from `column`.
 struct HeadChunk {

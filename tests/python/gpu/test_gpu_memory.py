@@ -93,9 +93,9 @@ def test_a25_no_more_is_kept_than_allowed():
     vectors = 64 * 512  # a few numbers a row
     row = 2 * 32064
     assert kept("recompute") <= vectors and kept(0) <= vectors
-    assert kept(100 * row) <= 100 * row + vectors and kept("save") <= 512 * row + vectors
+    assert kept(300 * row) <= 256 * row + vectors and kept("save") <= 512 * row + vectors  # whole tiles
     if KEEPS:
-        assert kept("save") >= 512 * row and kept(100 * row) >= 100 * row
+        assert kept("save") >= 512 * row and kept(300 * row) >= 256 * row
 
 
 def test_the_compiler_knows_the_shape_of_what_is_kept():
