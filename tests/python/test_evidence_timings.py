@@ -101,7 +101,7 @@ def misses_a_kernel(x, w, ids):
 
 def test_a_line_has_every_contestant_or_the_reason_why_not(monkeypatch, capsys):
     others(monkeypatch, theirs=theirs, broken=misses_a_kernel, unwanted=theirs)
-    setting = head_timings.Setting("cpu", 2, without=("unwanted",), seconds=0.0, sample=0.001)
+    setting = head_timings.Setting("cpu", 2, without=("unwanted",), seconds=0.0)
     line = head_timings.timed(head_timings.Shape(5, 16, 70), setting, masked=True, memory=True)
     assert line["not_run"] == {
         "unwanted": "left out (--without)",

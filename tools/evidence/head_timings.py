@@ -20,7 +20,6 @@ from .turns import entered, take_turns
 
 MOST_FP32_ROWS = 16384  # log_softmax in fp32 holds several times the logits
 HOT = 1.0  # seconds: the chip lowers its clock within a second of such work, and all are timed hot
-SAMPLE = 0.1  # seconds of calls in a row: each at the clock that it brings about itself
 MEBIBYTE = 2**20
 FORWARD_BYTES, BACKWARD_BYTES = 128 * MEBIBYTE, 256 * MEBIBYTE  # promised, whatever the number of tokens
 
@@ -35,14 +34,13 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """How to measure, in seconds: `limit` of a first call; `seconds` of turns come first; a `sample`."""
+    """How to measure: `limit` is in seconds, of a first call; `seconds` of turns come first."""
 
     device: str
     rounds: int
     without: Collection[str] = ()
     limit: float | None = None
     seconds: float = HOT
-    sample: float = SAMPLE
 
 
 def _step(hidden: torch.Tensor, weight: torch.Tensor, values: Callable[[], torch.Tensor],
@@ -203,8 +201,7 @@ def timed(shape: Shape, setting: Setting, *, masked: bool = False, cold: bool = 
     found, absent = entered(wanted, head.case, setting.without)
     others = {one.name: one.make() for one in found}
     room = [torch.empty(shape.rows, shape.vocab, device=head.device, dtype=torch.bfloat16).normal_()]
-    sample = 0.0 if cold else setting.sample
-    how = (setting.device, setting.rounds, setting.seconds, cold, setting.limit, sample)
+    how = (setting.device, setting.rounds, setting.seconds, cold, setting.limit)
     forward = take_turns(head.forward_calls(others, masked, room), *how)
     step = take_turns(head.step_calls(others, masked, room), *how)
     room.clear()
@@ -266,11 +263,16 @@ class Group(NamedTuple):
 
 GROUPS = {
     "large": Group(
-        functools.partial(timed, masked=True, memory=True), (Shape(2048), Shape(8192), Shape(16384)), 7
+        functools.partial(timed, masked=True, memory=True, cold=True),
+        (Shape(2048), Shape(8192), Shape(16384)),
     ),
     "few": Group(few, (Shape(1), Shape(8), Shape(64))),
     "small": Group(functools.partial(timed, cold=True), tuple(map(Shape, (64, 128, 256, 512))), 15),
-    "shapes": Group(timed, (Shape(8192, 4096, 151936), Shape(8192, 7168, 129280), Shape(4096)), 7),
+    "shapes": Group(
+        functools.partial(timed, cold=True),
+        (Shape(8192, 4096, 151936), Shape(8192, 7168, 129280), Shape(4096)),
+        7,
+    ),
     "memory": Group(memory, (Shape(65536),)),
     "sums": Group(functools.partial(timed, summed=True), (Shape(8192), Shape(16384), Shape(2048)), 7),
 }

@@ -1,11 +1,9 @@
 """Contestants in turn: who takes part, seconds of a first call, medians; who does not, and why."""
 
 import contextlib
-import functools
-import math
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -47,12 +45,6 @@ def within(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def again(call: Callable[[], object], times: int) -> None:
-    """So many calls in a row."""
-    for _ in range(times):
-        call()
-
-
 def take_turns(
     calls: Calls,
     device: str,
@@ -60,11 +52,9 @@ def take_turns(
     seconds: float = 0.0,
     cold: bool = False,
     limit: float | None = None,
-    least: float = 0.0,
 ) -> Taken:
-    """Medians of one call, after so many seconds of turns. One whose first call fails, or takes more seconds
-    than `limit`, is left out; the reason is printed and kept. A sample is as many calls in a row as take
-    `least` seconds: a GPU at its limit of power comes to the clock that the call itself brings about."""
+    """Medians after so many seconds of turns. One whose first call fails, or takes more seconds than `limit`,
+    is left out; the reason is printed and kept."""
     clock, taken, running = Clock(torch.device(device), cold), Taken(), {}
     for name, call in calls.items():
         begin = time.monotonic()
@@ -81,16 +71,8 @@ def take_turns(
         if name in taken.not_run:
             print(f"  {name} does not run here: {taken.not_run[name]}", flush=True)
     warm_up(running, clock, seconds)
-    times = {
-        name: max(1, math.ceil(least / max(clock(call), 1e-6))) if least else 1
-        for name, call in running.items()
-    }
-    samples = interleaved(
-        {name: functools.partial(again, call, times[name]) for name, call in running.items()}, clock, rounds
-    )
-    taken.milliseconds = {
-        name: round(1e3 * summary(each)["median"] / times[name], 4) for name, each in samples.items()
-    }
+    samples = interleaved(running, clock, rounds)
+    taken.milliseconds = {name: round(1e3 * summary(each)["median"], 4) for name, each in samples.items()}
     return taken
 
 
