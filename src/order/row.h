@@ -115,9 +115,11 @@ SAMEBITS_HD constexpr RowResult<Row> finish_row(const RowStats<Row>& stats, type
   const double max = static_cast<double>(stats.max);
   const double sum = Row::sum_to_double(stats.sum);
   const double log_sum = log64(sum * Row::kScaleDown);
+  // +0 / S is +0, and adding it to log_sum, which is never -0, changes nothing: without U the division is left out.
+  const double mean =
+      stats.entropy_sum == 0 ? log_sum : log_sum + Row::sum_to_double(stats.entropy_sum) / sum;
   return {static_cast<Real>((static_cast<double>(z_target) - max) - log_sum),
-          static_cast<Real>(max + log_sum),
-          static_cast<Real>(log_sum + Row::sum_to_double(stats.entropy_sum) / sum)};
+          static_cast<Real>(max + log_sum), static_cast<Real>(mean)};
 }
 
 // Everything about a row's first-order gradient that does not depend on the column.
