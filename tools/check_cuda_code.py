@@ -75,6 +75,13 @@ def problems(arch: str, name: str, code: list[str]) -> list[str]:
             found.append(f"FADD {count['FADD']} times, at least {FADD} expected: some were fused")
         if scaled and count["FMUL"] < TILE:
             found.append(f"FMUL {count['FMUL']} times, at least {TILE} expected: the temperature was fused")
+    if "logp_forward_few" in name and count["FFMA"]:  # without clusters there is nothing
+        needs(r"LDG\.\S*128|LDGSTS\.\S*128", "16-byte load")
+        entropy = re.search(r"Lb[01]ELb([01])", name)[1] == "1"
+        elements = 16 if "logp_forward_fewIf" in name else 2 * 32  # fp32 is always clamped
+        ffma = (7 + entropy) * elements
+        if not ffma <= count["FFMA"] <= ffma + SLACK:
+            found.append(f"FFMA {count['FFMA']} times, {ffma} to {ffma + SLACK} expected")
     if "logp_backward_tile" in name:
         needs(r"LDG\.\S*128", "16-byte load")
         needs(r"STG\.\S*128", "16-byte store")

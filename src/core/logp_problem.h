@@ -15,11 +15,31 @@ enum class RowKind : std::uint8_t {
   kKeep,  // not selected and keep_unselected: outputs untouched
 };
 
-struct LogpProblem {
+// What decides how a row is to be treated.
+struct RowRules {
+  std::int64_t vocab = 0;
+  const std::uint64_t* selected = nullptr;  // bit r of word r / 64; null when every row is
+  bool keep_unselected = false;
+  bool has_ignore_index = false;
+  bool nan_on_invalid = false;
+  std::int64_t ignore_index = 0;
+
+  SAMEBITS_HD bool is_selected(std::int64_t row) const {
+    return selected == nullptr || ((selected[row >> 6] >> (row & 63)) & 1) != 0;
+  }
+
+  SAMEBITS_HD RowKind kind(std::int64_t row, std::int64_t id) const {
+    if (!is_selected(row)) return keep_unselected ? RowKind::kKeep : RowKind::kZero;
+    if (has_ignore_index && id == ignore_index) return RowKind::kZero;
+    if (id >= 0 && id < vocab) return RowKind::kLive;
+    return nan_on_invalid ? RowKind::kNan : RowKind::kZero;
+  }
+};
+
+struct LogpProblem : RowRules {
   Device device = {};  // of every operand
   // The logits, or the gradient's shape: rows of `columns` of which the first `vocab` count.
   std::int64_t rows = 0;
-  std::int64_t vocab = 0;
   std::int64_t columns = 0;
   DType dtype = DType::kFloat32;     // of the logits
   bool binary64 = false;             // row64.v1 instead of row.v1
@@ -28,11 +48,6 @@ struct LogpProblem {
   RowArray<const void> targets = {};
   RowArray<const void> row_temperature = {};
   double temperature = 1.0;
-  const std::uint64_t* selected = nullptr;  // bit r of word r / 64; null when every row is
-  bool keep_unselected = false;
-  bool has_ignore_index = false;
-  std::int64_t ignore_index = 0;
-  bool nan_on_invalid = false;
 
   // Outputs of forward; absent ones are not computed.
   RowArray<void> logp = {}, lse = {}, entropy = {};
@@ -52,17 +67,6 @@ struct LogpProblem {
 
   SAMEBITS_HD std::int64_t target(std::int64_t row) const {
     return targets.dtype == DType::kInt32 ? *targets.at<std::int32_t>(row) : *targets.at<std::int64_t>(row);
-  }
-
-  SAMEBITS_HD bool is_selected(std::int64_t row) const {
-    return selected == nullptr || ((selected[row >> 6] >> (row & 63)) & 1) != 0;
-  }
-
-  SAMEBITS_HD RowKind kind(std::int64_t row, std::int64_t id) const {
-    if (!is_selected(row)) return keep_unselected ? RowKind::kKeep : RowKind::kZero;
-    if (has_ignore_index && id == ignore_index) return RowKind::kZero;
-    if (id >= 0 && id < vocab) return RowKind::kLive;
-    return nan_on_invalid ? RowKind::kNan : RowKind::kZero;
   }
 
   SAMEBITS_HD double tau(std::int64_t row) const {

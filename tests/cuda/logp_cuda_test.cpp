@@ -118,6 +118,35 @@ TEST_P(LogpCudaBits, long_rows_cut_into_parts_equal_the_twin) {
   }
 }
 
+// Few rows, of which every kind takes part: clusters of every size, warps with one, two and more pieces of a row each.
+TEST_P(LogpCudaBits, few_rows_in_clusters_equal_the_twin) {
+  const auto [name, dtype, precision] = GetParam();
+  struct Shape {
+    std::int64_t rows, vocab;
+  };
+  std::vector<Shape> shapes;
+  for (const std::int64_t rows : {1, 2, 4, 5, 16, 17, 33, 66, 67})
+    for (const std::int64_t vocab : {1024, 3848, 20000, 131072}) shapes.push_back({rows, vocab});
+  std::vector<LogpCase> cases(shapes.size());
+  std::vector<std::unique_ptr<LogpResult>> expected(shapes.size());
+  in_parallel(static_cast<int>(shapes.size()), [&](int i) {
+    const auto at = static_cast<std::size_t>(i);
+    Rng rng(0xfe3u + at);
+    cases[at] = batch_case(rng, shapes[at].rows, shapes[at].vocab, dtype, precision);
+    expected[at] = std::make_unique<LogpResult>(twin(cases[at]));
+  });
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    SCOPED_TRACE("V = " + std::to_string(shapes[i].vocab) + ", rows " + std::to_string(shapes[i].rows));
+    for (const bool with_entropy : {true, false}) {
+      Layout layout;
+      layout.with_entropy = with_entropy;
+      DeviceResidence residence;
+      const LogpResult actual = run_case(cases[i], *expected[i], layout, {}, residence);
+      ASSERT_TRUE(same_result(expected_of(cases[i], *expected[i], layout), actual, Finite::kPerhapsNone));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(kind, LogpCudaBits,
                          ::testing::Values(Kind{"float32", DType::kFloat32, Precision::kFromLogits},
                                            Kind{"bfloat16", DType::kBFloat16, Precision::kFromLogits},

@@ -63,21 +63,22 @@ __device__ typename Row::Fixed load_sum(const void* sums, std::int64_t row) {
     return (static_cast<typename Row::Fixed>(words[2 * row + 1]) << 64) | words[2 * row];
 }
 
-template <class Row>
-__device__ void write_row(const core::LogpProblem& problem, std::int64_t row,
-                          const order::RowStats<Row>& stats, const order::RowResult<Row>& result) {
+// `Problem` has the outputs of core::LogpProblem.
+template <class Row, class Problem>
+__device__ void write_row(const Problem& problem, std::int64_t row, const order::RowStats<Row>& stats,
+                          const order::RowResult<Row>& result) {
   using Real = typename Row::Real;
-  if (problem.logp) *problem.logp.at<Real>(row) = result.logp;
-  if (problem.lse) *problem.lse.at<Real>(row) = result.lse;
-  if (problem.entropy) *problem.entropy.at<Real>(row) = result.entropy;
+  if (problem.logp) *problem.logp.template at<Real>(row) = result.logp;
+  if (problem.lse) *problem.lse.template at<Real>(row) = result.lse;
+  if (problem.entropy) *problem.entropy.template at<Real>(row) = result.entropy;
   if (problem.row_max != nullptr) static_cast<Real*>(problem.row_max)[row] = stats.max;
   store_sum<Row>(problem.row_sum, row, stats.sum);
   store_sum<Row>(problem.row_entropy_sum, row, stats.entropy_sum);
 }
 
 // A row that does not take part; `kind` is not kLive.
-template <class Row>
-__device__ void write_other_row(const core::LogpProblem& problem, std::int64_t row, core::RowKind kind) {
+template <class Row, class Problem>
+__device__ void write_other_row(const Problem& problem, std::int64_t row, core::RowKind kind) {
   using Real = typename Row::Real;
   if (kind == core::RowKind::kKeep) return;
   const Real nan = order::canonical_nan<Real>(), inf = order::infinity<Real>();
@@ -116,8 +117,8 @@ __device__ RowSums<Row> sums_of(const BlockStats<typename Row::Real>& from, int 
 }
 
 // The row's outputs, by one thread.
-template <class Row>
-__device__ void write_live_row(const core::LogpProblem& problem, std::int64_t row, typename Row::Real max,
+template <class Row, class Problem>
+__device__ void write_live_row(const Problem& problem, std::int64_t row, typename Row::Real max,
                                const RowSums<Row>& sums, typename Row::Real z_target) {
   using Real = typename Row::Real;
   if (max == Real(0)) max = Real(0);  // -0 is stored as +0
@@ -141,9 +142,10 @@ struct Part {
   BlockStats<typename Row::Real> stats;
 };
 
-// How the rows of a launch are cut: items (row, part), part fastest, `part_blocks` blocks each.
+// How the rows of a launch are cut: items (row, part), part fastest, `part_blocks` blocks each. The last row comes first:
+// its logits may still be in the cache, and those of the first rows then are when backward comes.
 struct RowSplit {
-  std::int64_t first_row;
+  std::int64_t first_row, rows;
   int parts;
   int part_blocks;
 };
@@ -155,7 +157,7 @@ __device__ Part<Row> part_of(const core::LogpProblem& problem, const RowSplit& s
   part.parts = split.parts;
   const unsigned slot = split.parts == 1 ? blockIdx.x : blockIdx.x / split.parts;
   part.slot = slot;
-  part.row = split.first_row + slot;
+  part.row = split.first_row + (split.rows - 1 - slot);
   part.index = static_cast<int>(blockIdx.x - slot * split.parts);
   part.blocks = static_cast<int>(order::block_count(problem.vocab));
   part.first = part.index * split.part_blocks;

@@ -17,7 +17,7 @@ struct LaunchShape {
   std::int64_t ctas;
   int threads;
   int shared_bytes = 0;
-  int cluster = 1;  // CTAs of a cluster
+  int cluster = 1;  // CTAs of a cluster; more than 8 where the device has room for such
   // The kernel may start while the one before it ends, and itself waits for it (prim/kernel_order.cuh).
   bool early = false;
 };
@@ -35,6 +35,10 @@ void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& 
   if (shape.shared_bytes > 40 << 10)
     check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes),
+          name);
+  if (shape.cluster > 8)
+    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                               cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
           name);
   cudaLaunchAttribute attributes[2] = {};
   unsigned count = 0;

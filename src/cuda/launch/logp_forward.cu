@@ -1,6 +1,7 @@
 // Which forward kernel runs.
 #include "cuda/kernel/logp_forward_64.cuh"
 #include "cuda/kernel/logp_forward_tile.cuh"
+#include "cuda/launch/forward_few.h"
 #include "cuda/launch/forward_plan.h"
 #include "cuda/launch/operators.h"
 #include "cuda/launch/row_list.h"
@@ -71,6 +72,7 @@ void logp_forward(core::LogpProblem problem, const core::DeviceCall& call) {
   const ForwardPlan plan = plan_of(problem, call);
   Scratch scratch(call, with_row_list(problem, call, scratch_bytes(plan)));
   take_row_list(problem, call, scratch);
+  if (has_clusters() && forward_few(problem, call)) return;
   PartScratch parts;
   parts.stats = scratch.take(plan.stats_bytes);
   parts.finished = static_cast<unsigned*>(scratch.take(plan.counter_bytes));
@@ -81,7 +83,7 @@ void logp_forward(core::LogpProblem problem, const core::DeviceCall& call) {
       check(cudaMemsetAsync(parts.finished, 0, plan.counter_bytes, stream_of(call)), choice.name);
     launch(choice.name, choice.kernel,
            {rows * plan.parts, 32 * plan.warps, choice.shared_bytes, plan.cluster ? plan.parts : 1}, call,
-           problem, RowSplit{first, plan.parts, plan.part_blocks}, parts);
+           problem, RowSplit{first, rows, plan.parts, plan.part_blocks}, parts);
   });
 }
 

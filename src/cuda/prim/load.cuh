@@ -61,9 +61,8 @@ __device__ __forceinline__ void store_rounded(char* row, DType dtype, std::int64
 }
 
 // it of a row; NaN when a per-row temperature is not allowed.
-template <class Row>
-__device__ __forceinline__ typename Row::Real inverse_temperature(const core::LogpProblem& problem,
-                                                                  std::int64_t row) {
+template <class Row, class Problem>
+__device__ __forceinline__ typename Row::Real inverse_temperature(const Problem& problem, std::int64_t row) {
   const double tau = problem.tau(row);
   if (!(tau >= 0x1p-64 && tau <= 0x1p64)) return order::canonical_nan<typename Row::Real>();
   return order::inverse_temperature<Row>(tau);

@@ -47,6 +47,22 @@ __device__ __forceinline__ Value warp_reduce(Value value) {
   return value;
 }
 
+// NaN, which must be the canonical one, if any lane has it.
+__device__ __forceinline__ float warp_max_nan(float value) {
+  const int bits = __float_as_int(value);  // as integers, negative numbers are in reverse order
+  const int ordered = __reduce_max_sync(kWarp, bits ^ ((bits >> 31) & 0x7fffffff));
+  return __int_as_float(ordered ^ ((ordered >> 31) & 0x7fffffff));
+}
+
+// Sum over a warp of integers whose sum is below 2^63.
+__device__ __forceinline__ std::uint64_t warp_sum(std::uint64_t value) {
+  constexpr unsigned kDigit = (1u << 21) - 1;
+  const std::uint64_t low = __reduce_add_sync(kWarp, static_cast<unsigned>(value) & kDigit);
+  const std::uint64_t middle = __reduce_add_sync(kWarp, static_cast<unsigned>(value >> 21) & kDigit);
+  const std::uint64_t high = __reduce_add_sync(kWarp, static_cast<unsigned>(value >> 42));
+  return (high << 42) + (middle << 21) + low;
+}
+
 // Every thread of the CTA gets the result; `shared` holds one value per warp and is free again afterwards.
 template <class Op, class Value>
 __device__ __forceinline__ Value cta_reduce(Value value, Value* shared) {

@@ -1,0 +1,227 @@
+// Forward pass of row.v1 where rows are few, so that every step that waits for another one counts. A cluster takes a row.
+//
+// All loads are under way before anything else happens. Each warp tells all CTAs of the cluster its maximum before it
+// computes exponentials, so that M is there when its blocks are; then it sends one integer to the first CTA, where a warp
+// adds these up and ends the row.
+#pragma once
+
+#include "cuda/kernel/row_finish.cuh"
+#include "cuda/kernel/row_spread.cuh"
+#include "cuda/prim/kernel_order.cuh"
+#include "cuda/prim/tma.cuh"
+
+namespace samebits::cuda {
+
+inline constexpr int kFewThreads = 512;  // of a CTA at most
+
+// An array of one value per row, evenly spaced.
+template <class Void>
+struct EvenRows {
+  Void* data = nullptr;
+  DType dtype = DType::kFloat32;
+  std::int64_t stride = 0;
+
+  __host__ __device__ explicit operator bool() const { return data != nullptr; }
+  template <class T>
+  __device__ auto* at(std::int64_t row) const {
+    using Pointer = std::conditional_t<std::is_const_v<Void>, const T, T>;
+    return static_cast<Pointer*>(data) + row * stride;
+  }
+};
+
+// The problem, small: parameters of a kernel have to be fetched too.
+struct FewProblem : core::RowRules {
+  EvenRows<const void> logits, targets, row_temperature;
+  double temperature;
+  EvenRows<void> logp, lse, entropy;
+  void *row_max, *row_sum, *row_entropy_sum;
+
+  __device__ double tau(std::int64_t row) const {
+    if (!row_temperature) return temperature;
+    return row_temperature.dtype == DType::kFloat32 ? *row_temperature.at<float>(row)
+                                                    : *row_temperature.at<double>(row);
+  }
+  // In the order of the program, ahead of the logits.
+  __device__ std::int64_t target(std::int64_t row) const {
+    if (targets.dtype == DType::kInt32) return *targets.at<volatile std::int32_t>(row);
+    return *targets.at<volatile std::int64_t>(row);
+  }
+};
+
+// A row is cut into as many pieces of `units` units as its cluster has warps.
+struct FewShape {
+  int log_cluster, units;
+};
+
+// Shared memory beyond the staging: sums and maxima of all warps of the cluster, and blocks of this CTA's ones.
+__host__ __device__ inline int few_bytes(int warps, const FewShape& shape, int unit_blocks, bool entropy) {
+  return (warps << shape.log_cluster) * 20 + warps * shape.units * unit_blocks * (entropy ? 12 : 8);
+}
+
+__device__ __forceinline__ uint4 load_once(const void* from) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
+// The pieces of one warp, one lane's columns of each. `stages` of them are under way at a time, into shared memory; 0: the
+// only one, into registers.
+template <class T, int stages>
+struct FewLoads {
+  static constexpr int kStages = stages == 0 ? 1 : stages;
+  static constexpr int kWarpBytes = stages * Spread<T>::kUnitBytes;
+  const T* from;  // the lane's first column
+  int column, vocab;
+  char* staging;
+  Spread<T> held;
+
+  __device__ __forceinline__ void start(int unit, int units) {
+    if constexpr (stages == 0) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        held.miss(k);
+        if (column + 32 * k < vocab) held.vectors[k] = load_once(from + 32 * k);
+      }
+    } else {
+      if (unit < units) {
+        const int ahead = unit * Spread<T>::kUnit;
+        const std::uint32_t to = shared_address(staging) + unit % kStages * Spread<T>::kUnitBytes;
+#pragma unroll
+        for (int k = 0; k < 4; ++k)
+          if (column + ahead + 32 * k < vocab) copy16(to + k * 512, from + ahead + 32 * k);
+      }
+      copy_commit();
+    }
+  }
+  // Each lane reads what it copied itself.
+  __device__ __forceinline__ void take(int unit) {
+    if constexpr (stages > 0) {
+      copy_wait_all_but<kStages - 1>();
+      const char* place = staging + unit % kStages * Spread<T>::kUnitBytes;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) held.vectors[k] = *reinterpret_cast<const uint4*>(place + k * 512);
+      const int first = column + unit * Spread<T>::kUnit;
+      if (first + Spread<T>::kUnit <= vocab) return;
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (first + 32 * k >= vocab) held.miss(k);
+    }
+  }
+};
+
+template <class T, bool scaled, bool entropy, int stages>
+__global__ void __launch_bounds__(kFewThreads, entropy || stages == 0 ? 1 : 2)
+    logp_forward_few(const __grid_constant__ FewProblem problem, const FewShape shape) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  using Row = order::RowV1;
+  using Part = Spread<T>;
+  extern __shared__ __align__(16) char dynamic[];
+  __shared__ Barrier maxima_came, sums_came;
+  let_kernel_behind_start();
+  wait_for_kernel_ahead();
+  const int cluster = 1 << shape.log_cluster, rank = static_cast<int>(blockIdx.x) & (cluster - 1);
+  const std::int64_t row = blockIdx.x >> shape.log_cluster;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const int number = rank * warps + warp, all_warps = warps * cluster, units = shape.units;
+  const std::int64_t id = problem.target(row);
+  FewLoads<T, stages> loads;
+  loads.vocab = static_cast<int>(problem.vocab);
+  loads.column = number * units * Part::kUnit + Part::column_of(lane);
+  loads.from = problem.logits.template at<T>(row) + loads.column;
+  loads.staging = dynamic + warp * loads.kWarpBytes + lane * 16;
+#pragma unroll
+  for (int i = 0; i < loads.kStages; ++i) loads.start(i, units);
+
+  auto* const sums = reinterpret_cast<std::uint64_t*>(dynamic + warps * loads.kWarpBytes);  // S, then U
+  auto* const maxima = reinterpret_cast<float*>(sums + 2 * all_warps);
+  float* const stats = maxima + all_warps + warp * units * Part::kBlocks * (entropy ? 3 : 2);
+  if (threadIdx.x == 0) {
+    barrier_init(&maxima_came, 1);
+    barrier_init(&sums_came, 1);
+    barrier_init_done();
+    barrier_expect(&maxima_came, all_warps * 4);
+    barrier_expect(&sums_came, rank == 0 ? all_warps * (entropy ? 16 : 8) : 0);
+  }
+  cluster_arrive();
+  const core::RowKind kind = problem.kind(row, id);
+  if (kind != core::RowKind::kLive) {
+    copy_wait();
+    cluster_wait();
+    if (rank == 0 && threadIdx.x == 0) write_other_row<Row>(problem, row, kind);
+    return;
+  }
+  const float it = scaled ? inverse_temperature<Row>(problem, row) : 1.0f;
+  float z_target = 0;
+  if (rank == 0 && threadIdx.x == 0) z_target = order::to_float(problem.logits.template at<T>(row)[id]) * it;
+
+  float max = -order::infinity<float>(), m = max;
+  BlockSums block{0, 0};
+#pragma unroll 1
+  for (int i = 0; i < units; ++i) {
+    const bool last = i == units - 1;
+    loads.take(i);
+    const Extremes extreme = extremes(loads.held);
+    if constexpr (stages > 0) loads.start(i + stages, units);
+    m = scaled ? extreme.max * it : extreme.max;
+    max = max_nan(max, m);
+    if (last) {
+      max = warp_max_nan(max);
+      cluster_wait();
+      if (lane < cluster)
+        send(in_cta(shared_address(maxima + number), lane), max, in_cta(shared_address(&maxima_came), lane));
+    }
+    // Whether some d may lie below the cut; finding out costs fp32 as much as the clamp.
+    const float lowest = (scaled ? extreme.min * it : extreme.min) - m;
+    if (sizeof(T) == 4 || __any_sync(kWarp, lowest < Row::kCut))
+      block = spread_sums<T, scaled, entropy, true>(loads.held, it, m, lane);
+    else
+      block = spread_sums<T, scaled, entropy, false>(loads.held, it, m, lane);
+    if (!last && lane % Part::kLanes == 0) {
+      float* const to = stats + (i * Part::kBlocks + lane / Part::kLanes) * (entropy ? 3 : 2);
+      to[0] = m, to[1] = block.s;
+      if constexpr (entropy) to[2] = block.u;
+    }
+  }
+
+  barrier_wait(&maxima_came, 0);
+  for (int w = lane; w < all_warps; w += 32) max = max_nan(max, maxima[w]);
+  max = warp_max_nan(max);
+  RowSums<Row> total{0, 0};
+  if (order::classify(max) == order::RowClass::kFinite) {
+    if (lane % Part::kLanes == 0) {
+      total.sum = order::block_to_sum<Row>(m, block.s, max);
+      if constexpr (entropy) total.entropy_sum = order::block_to_entropy_sum<Row>(m, block.s, block.u, max);
+    }
+    __syncwarp();
+    for (int b = lane; b < (units - 1) * Part::kBlocks; b += 32) {
+      const float* const from = stats + b * (entropy ? 3 : 2);
+      total.sum += order::block_to_sum<Row>(from[0], from[1], max);
+      if constexpr (entropy)
+        total.entropy_sum += order::block_to_entropy_sum<Row>(from[0], from[1], from[2], max);
+    }
+  }
+  total.sum = warp_sum(total.sum);
+  if constexpr (entropy) total.entropy_sum = warp_sum(total.entropy_sum);
+  if (lane == 0) {
+    const std::uint32_t to = in_cta(shared_address(sums + number), 0),
+                        barrier = in_cta(shared_address(&sums_came), 0);
+    send(to, total.sum, barrier);
+    if constexpr (entropy) send(to + all_warps * 8, total.entropy_sum, barrier);
+  }
+  if (rank != 0 || warp != 0) return;
+
+  barrier_wait(&sums_came, 0);
+  total = {0, 0};
+  for (int w = lane; w < all_warps; w += 32) {
+    total.sum += sums[w];
+    if constexpr (entropy) total.entropy_sum += sums[all_warps + w];
+  }
+  total.sum = warp_sum(total.sum);
+  if constexpr (entropy) total.entropy_sum = warp_sum(total.entropy_sum);
+  if (lane == 0) write_live_row<Row>(problem, row, max, total, z_target);
+#endif
+}
+
+}  // namespace samebits::cuda
