@@ -13,8 +13,8 @@ TITLE = "Strict GRPO"
 ABOUT = (
     "examples/grpo.py: six optimisation steps of a small language model, with samebits.linear_logp as the "
     "source of old, reference and train log-probs, run again padded, packed, in chunks, under other memory "
-    "budgets and threads. Losses and weights must have the same bits; log-probs planted from elsewhere must "
-    "stop the run. data/grpo-DTYPE.json has every step."
+    "budgets and threads, and beside a GPU on the CPU. Losses and weights must have the same bits; log-probs "
+    "planted from elsewhere must stop the run. data/grpo-DTYPE.json has every step."
 )
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 SCRIPT = "grpo.py"
