@@ -8,25 +8,24 @@
 namespace samebits::cuda {
 namespace {
 
-// Shared memory of a CTA at most.
-constexpr int kMostFewBytes = 200 << 10;
-
 struct FewPlan {
   FewShape shape;
   int warps, stages;
 };
 
-// One CTA per multiprocessor, as many for a row as there are and as a cluster may have (two at least, for a kernel without
-// clusters may not send); four units per CTA.
+// The CTAs of a cluster share a part of the chip. Parts differ in size, so that clusters of more than two leave some
+// multiprocessors out, up to so many.
+constexpr std::int64_t kLeftOut = 20;
+
+// Every CTA has a multiprocessor to itself. A row gets as many as a cluster may have and all rows find at once (two at
+// least, for a kernel without clusters may not send), and they get four units each.
 template <class T>
 FewPlan few_plan(const core::LogpProblem& problem, const DeviceTraits& device) {
   constexpr int kMostWarps = kFewThreads / 32;
   const auto units = static_cast<int>((problem.vocab + Spread<T>::kUnit - 1) / Spread<T>::kUnit);
-  const auto here = static_cast<unsigned>(device.multiprocessors / problem.rows);
-  const unsigned useful = std::max(1u, static_cast<unsigned>(units) / 4);
-  // Clusters of 16 have to find multiprocessors of one part of the chip; too many of them share some.
-  const unsigned most = device.major == 9 && problem.rows <= 4 ? 16 : 8;
-  const int cluster = std::max(2, static_cast<int>(std::bit_floor(std::min({here, useful, most}))));
+  int cluster = device.major == 9 && problem.rows <= 4 ? 16 : 8;
+  while (cluster > 2 && (problem.rows * cluster > device.multiprocessors - kLeftOut || 4 * cluster > units))
+    cluster /= 2;
   FewPlan plan{};
   plan.shape.log_cluster = std::countr_zero(static_cast<unsigned>(cluster));
   plan.warps = std::min(kMostWarps, (units + cluster - 1) / cluster);
@@ -70,9 +69,13 @@ bool launch_few(const core::LogpProblem& problem, const core::DeviceCall& call) 
   const bool scaled = problem.row_temperature || problem.temperature != 1.0,
              entropy = problem.wants_entropy();
   const FewPlan plan = few_plan<T>(problem, traits(call.device));
-  const int bytes = plan.warps * plan.stages * Spread<T>::kUnitBytes +
-                    few_bytes(plan.warps, plan.shape, Spread<T>::kBlocks, entropy);
-  if (bytes > kMostFewBytes || bytes > traits(call.device).shared_bytes) return false;
+  const int most = traits(call.device).shared_bytes;
+  const int needed = plan.warps * plan.stages * Spread<T>::kUnitBytes +
+                     few_bytes(plan.warps, plan.shape, Spread<T>::kBlocks, entropy);
+  if (needed + (1 << 10) > most) return false;
+  // More than half, so that no multiprocessor takes a second CTA: of this row, while others have none, or of the next
+  // call, which starts early.
+  const int bytes = std::max(needed, most / 2 + (2 << 10));
   const Kernel kernel =
       plan.stages == 0 ? kernel_of<T, 0>(scaled, entropy) : kernel_of<T, 2>(scaled, entropy);
   LaunchShape shape{problem.rows << plan.shape.log_cluster, 32 * plan.warps, bytes,
