@@ -138,7 +138,7 @@ def of_ratio(logp, old, advantages, mask, segments):
 
 @pytest.mark.parametrize("term", [of_clipped, of_kl, of_ratio])
 def test_compiled_code_has_the_bits_of_eager(term):
-    """Each by itself: the compiler may contract a sum of terms, and of their gradients."""
+    """Each by itself: the compiler may contract sums of terms and of their gradients; and drop a zero's sign."""
     torch._dynamo.reset()
     call = [t.to(GPU) for t in inputs(torch.float32)]
     found = []
@@ -147,4 +147,4 @@ def test_compiled_code_has_the_bits_of_eager(term):
         value = function(leaf, *call[1:])
         found.append([value, *torch.autograd.grad(value, leaf, torch.ones_like(value))])
     for compiled, eager in zip(found[1], found[0], strict=True):
-        assert_same_bits(compiled, eager)
+        assert_same_bits(compiled + 0.0, eager + 0.0)
