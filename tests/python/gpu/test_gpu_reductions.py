@@ -138,7 +138,7 @@ def of_ratio(logp, old, advantages, mask, segments):
 
 @pytest.mark.parametrize("term", [of_clipped, of_kl, of_ratio])
 def test_compiled_code_has_the_bits_of_eager(term):
-    """Each by itself: the compiler may contract sums of terms and of their gradients; and drop a zero's sign."""
+    """Each by itself: the compiler may contract sums of terms and gradients, and drop a zero's sign."""
     torch._dynamo.reset()
     call = [t.to(GPU) for t in inputs(torch.float32)]
     found = []
