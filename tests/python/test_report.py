@@ -294,7 +294,9 @@ def test_other_versions_of_what_draws_are_said_not_judged(tmp_path, sections, ca
     (out / files.RUN).write_text(json.dumps(run))
     (out / files.MANIFEST).write_text(files.manifest(out))
     assert main(["--verify", str(out)]) == 2
-    assert "not judged: figures were drawn with matplotlib 3.0.0" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "not judged: figures were drawn with matplotlib 3.0.0" in printed
+    assert "draws other bits of report.html\n" in printed
 
 
 def test_the_table_reads_back_as_it_was():

@@ -73,7 +73,8 @@ def figure_problems(folder: Path, run: dict, cases: list[Case]) -> tuple[list[st
         if not (folder / name).is_file() or (folder / name).read_bytes() != content
     ]  # fmt: skip
     if differing and recorded != here:
-        return [], [f"figures were drawn with {_versions(recorded)}; {_versions(here)} draws other bits"]
+        others = f"{_versions(here)} draws other bits of {', '.join(differing)}"
+        return [], [f"figures were drawn with {_versions(recorded)}; {others}"]
     return [f"{name}: is not what the cases give" for name in differing], []
 
 
