@@ -19,7 +19,7 @@ import lint_snippets
 def test_a_table_is_put_in_its_place_and_an_unknown_one_is_an_error():
     page = tables.filled("before\n<!-- table: cpu-overhead -->\nafter", ROOT)
     assert page.startswith("before\n") and page.endswith("\nafter")
-    assert "| sb.logp, forward and backward |" in page
+    assert "| one row of 128 logits, us |" in page
     with pytest.raises(KeyError, match="speed-of-light"):
         tables.filled("<!-- table: speed-of-light -->", ROOT)
 

@@ -6,10 +6,12 @@ A page says `<!-- table: NAME -->`; NAME is a function below. What has not been 
 import importlib.util
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from cells import contestants, load, table
 
 MARK = re.compile(r"<!-- table: ([\w-]+) -->")
 MEBIBYTE = 2**20
@@ -20,37 +22,6 @@ COUNTED = {"bits": "logp", "products": "matmul", "heads": "linear_logp", "embedd
 def filled(markdown: str, root: Path) -> str:
     """The page with its tables in their places; KeyError for a name that no table has."""
     return MARK.sub(lambda found: TABLES[found[1]](root), markdown)
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A Markdown table."""
-    lines = [list(head), *([_cell(cell) for cell in row] for row in rows)]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "not run"
-    if isinstance(value, float):
-        return f"{value:#.3g}".rstrip(".") if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def contestants(
-    title: str,
-    lines: list[dict],
-    label: Callable[[dict], Any],
-    key: str,
-    wanted: Callable[[str], bool] = lambda name: True,
-) -> str:
-    """One row for each line, one column for each contestant of any line's `key` that is wanted."""
-    names = [name for name in dict.fromkeys(name for line in lines for name in line[key]) if wanted(name)]
-    return table([title, *names], ([label(line), *(line[key].get(name) for name in names)] for line in lines))
-
-
-def _load(path: Path) -> dict[str, Any] | None:
-    return json.loads(path.read_text()) if path.is_file() else None
 
 
 def _shape(line: dict) -> str:
@@ -66,7 +37,7 @@ def _per_device(root: Path, name: str, part: Callable[[dict, Path], str]) -> str
     parts = []
     folders = (path for path in (root / "evidence").iterdir() if path.is_dir())
     for folder in sorted(path for path in folders if not path.name.startswith("cpu-")):
-        file, found = f"`evidence/{folder.name}/{name}.json`", _load(folder / f"{name}.json")
+        file, found = f"`evidence/{folder.name}/{name}.json`", load(folder / f"{name}.json")
         if found is None:
             parts.append(f"{file} has not been recorded.")
             continue
@@ -83,7 +54,7 @@ def gpu_bits(root: Path) -> str:
     def part(_: dict, folder: Path) -> str:
         rows = []
         for name, operator in COUNTED.items():
-            recorded = _load(folder / f"{name}.json")
+            recorded = load(folder / f"{name}.json")
             counts: list[Any] = ["not recorded", "", ""]
             if recorded:
                 cases = recorded["cases"]
@@ -261,17 +232,17 @@ def _bench_table() -> ModuleType:
 
 def cpu_logp(root: Path) -> str:
     """logp against PyTorch on the CPU of bench/results."""
-    found = _load(root / "bench" / "results" / "logp_vs_torch.json")
+    found = load(root / "bench" / "results" / "logp.json")
     if found is None:
-        return "`bench/results/logp_vs_torch.json` has not been recorded."
-    lines = {(line["kind"], *_cell_of(line)): line for line in found["entries"]}
+        return "`bench/results/logp.json` has not been recorded."
+    cases = {(case["mode"], *_cell_of(case)): case for case in found["cases"]}
     rows = [
         [
-            *cell, line["seconds"]["samebits"]["median"] * 1e3, line["gigabytes_per_second"],
-            line["read_gigabytes_per_second"], _faster(line), _faster(lines[("forward+backward", *cell)]),
+            *cell, _median(case, "samebits") * 1e3, _rate(case, _median(case, "samebits")),
+            _rate(case, case["ceilings"]["read"]["median"]), _faster(case), _faster(cases[("fwdbwd", *cell)]),
         ]
-        for (kind, *cell), line in lines.items()
-        if kind == "forward"
+        for (mode, *cell), case in cases.items()
+        if mode == "fwd"
     ]  # fmt: skip
     ratio = "times as fast as `log_softmax` / `cross_entropy`"
     head = [
@@ -287,36 +258,66 @@ def cpu_logp(root: Path) -> str:
     return _machine(found) + table(head, rows)
 
 
-def _cell_of(line: dict) -> tuple:
-    return line["dtype"], line["threads"], line["rows"]
+def _cell_of(case: dict) -> tuple:
+    return case["dtype"], case["threads"], case["tokens"]
 
 
-def _faster(line: dict) -> str:
-    ratios = line["times_faster_than"]
-    return f"{ratios['log_softmax']:.1f} / {ratios['cross_entropy']:.1f}"
+def _median(case: dict, name: str) -> float:
+    return next(one["seconds"]["median"] for one in case["contestants"] if one["name"] == name)
+
+
+def _rate(case: dict, seconds: float) -> float:
+    """GB/s, where one read of the logits takes that long."""
+    return case["work"] / seconds / 1e9
+
+
+def _faster(case: dict) -> str:
+    ours = _median(case, "samebits")
+    others = (_median(case, f"torch {name}") / ours for name in ("log_softmax", "cross_entropy"))
+    return " / ".join(f"{ratio:.1f}" for ratio in others)
 
 
 def cpu_overhead(root: Path) -> str:
     """What a call costs on one short row, and one row of a vocabulary from Python and from C++."""
-    found = _load(root / "bench" / "results" / "call_overhead.json")
-    if found is None:
-        return "`bench/results/call_overhead.json` has not been recorded."
-    calls = [{"call": name, "us": times} for name, times in found["overhead_us"].items()]
-    decode = [
-        {"call": name, "us": {"Python": times["median"], "C++": found["decode_cpp_us"][name]["median"]}}
-        for name, times in found["decode_python_us"].items()
+    folder = root / "bench" / "results"
+    missing = [name for name in ("call", "logp", "cpp") if not (folder / f"{name}.json").is_file()]
+    if missing:
+        return f"`bench/results/{missing[0]}.json` has not been recorded."
+    found, of_rows, native = (load(folder / f"{name}.json") for name in ("call", "logp", "cpp"))
+    names = dict.fromkeys(one["name"] for case in found["cases"] for one in case["contestants"])
+    times = {
+        (case["mode"], one["name"]): one["seconds"]["median"] * 1e6
+        for case in found["cases"]
+        for one in case["contestants"]
+    }
+    calls = [[name, times.get(("fwd", name)), times.get(("fwdbwd", name))] for name in names]
+    one_row = [
+        [case["dtype"], case["threads"], _median(case, "samebits") * 1e6, _native_us(native, case)]
+        for case in of_rows["cases"]
+        if case["mode"] == "fwd" and case["tokens"] == 1
     ]
     return _machine(found) + "\n\n".join(
         [
-            contestants("one row of 128 logits, us", calls, lambda line: line["call"], "us"),
-            contestants("one row of 131072 logits, median us", decode, lambda line: line["call"], "us"),
+            table(["one row of 128 logits, us", "forward", "forward and backward"], calls),
+            table(["one row of 131072 logits, us", "threads", "Python", "C++"], one_row),
         ]
     )
 
 
+def _native_us(native: dict, case: dict) -> float | None:
+    """The same row by `samebits_bench`."""
+    wanted = f"logp_forward/rows:1/bf16:{int(case['dtype'] == 'bf16')}/threads:{case['threads']}/"
+    unit = {"ns": 1e-3, "us": 1.0, "ms": 1e3}
+    for line in native["benchmarks"]:
+        if line["name"].startswith(wanted):
+            return line["real_time"] * unit[line["time_unit"]]
+    return None
+
+
 def _machine(found: dict) -> str:
-    where = f"{found['machine']['cpu']}, {found['machine']['cores']} cores"
-    return f"{where}, torch {found['machine']['torch']}, samebits {found['samebits']}.\n\n"
+    machine = found["machine"]
+    where = f"{machine['cpu']}, {machine['cores']} cores"
+    return f"{where}, torch {machine['torch']}, samebits {machine['samebits']}.\n\n"
 
 
 TABLES: dict[str, Callable[[Path], str]] = {
