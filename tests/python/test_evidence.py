@@ -172,3 +172,24 @@ def test_arithmetic_that_must_agree_and_does_not_is_a_problem(monkeypatch):
     monkeypatch.setattr(arithmetic, "root", lambda x: rounded(x) * (1 + 2.0**-20 * (next(calls) % 2)))
     name = "sqrt(b), in fp64, rounded to fp32, fp32"
     assert arithmetic.record("cpu", quick=True)["problems"] == [f"{name}: 10000 elements differ"]
+
+
+def test_what_must_agree_on_two_devices_does_in_the_recorded_arithmetic():
+    for path in sorted((ROOT / "evidence").glob("*/arithmetic.json")):
+        found = json.loads(path.read_text())
+        assert found["problems"] == []
+        counts = {(line["name"], line["dtype"]): line["differing"] for line in found["operators"]}
+        assert all(counts[name, dtype] == 0 for name in arithmetic.MUST_AGREE for dtype in ("fp32", "fp64"))
+        steps = {line["name"]: line["differing"] for line in found["optimizers"]}
+        assert steps[arithmetic.OF_THE_EXAMPLE] == [0] * arithmetic.STEPS
+
+
+def test_the_recorded_audits_find_the_batch_in_others_and_not_in_samebits():
+    for path in sorted((ROOT / "evidence").glob("*/invariance.json")):
+        audits = json.loads(path.read_text())["audits"]
+        ours = [audit for audit in audits if audit["target"] == "linear_logp"]
+        assert ours and all(audit["passed"] and audit["refusals"] == [] for audit in ours)
+        assert all(line["elements"] > 0 == line["differing"] for audit in ours for line in audit["lines"])
+        for target in ("torch.mm", "cce"):
+            theirs = [audit for audit in audits if audit["target"] == target]
+            assert theirs and all(not audit["passed"] and audit["smallest"] for audit in theirs)
