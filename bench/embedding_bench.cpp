@@ -6,19 +6,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "options.h"
+
 namespace {
 
 using samebits::ConstTensorView;
 using samebits::DType;
 using samebits::TensorView;
-
-constexpr std::int64_t kVocab = 32768, kHidden = 1024;
+using samebits::bench::named, samebits::bench::Options, samebits::bench::or_else, samebits::bench::Registered;
 
 // Table, ids and upstream of one call; bf16 patterns of small numbers.
 struct Tensors {
-  explicit Tensors(std::int64_t tokens, bool shared)
-      : table(kVocab * kHidden, 0x3c00), rows(tokens * kHidden, 0x3c00) {
-    for (std::int64_t at = 0; at < tokens; ++at) ids.push_back(shared ? 7 : at * 40503 % kVocab);
+  Tensors(std::int64_t tokens, std::int64_t vocab, std::int64_t hidden, bool shared)
+      : table(static_cast<std::size_t>(vocab * hidden), 0x3c00),
+        rows(static_cast<std::size_t>(tokens * hidden), 0x3c00) {
+    for (std::int64_t at = 0; at < tokens; ++at) ids.push_back((shared ? 7 : at * 40503) % vocab);
   }
 
   ConstTensorView id_view() const {
@@ -35,32 +37,43 @@ samebits::ExecContext threads_of(const benchmark::State& state) {
   return context;
 }
 
-void embedding_forward(benchmark::State& state) {
+void embedding_forward(benchmark::State& state, std::int64_t vocab, std::int64_t hidden) {
   const std::int64_t tokens = state.range(0);
-  Tensors tensors(tokens, state.range(1) != 0);
-  const ConstTensorView weight(tensors.table.data(), DType::kBFloat16, {kVocab, kHidden});
-  const TensorView out(tensors.rows.data(), DType::kBFloat16, {tokens, kHidden});
+  Tensors tensors(tokens, vocab, hidden, state.range(1) != 0);
+  const ConstTensorView weight(tensors.table.data(), DType::kBFloat16, {vocab, hidden});
+  const TensorView out(tensors.rows.data(), DType::kBFloat16, {tokens, hidden});
   for (auto _ : state) samebits::embedding_forward(tensors.id_view(), weight, out, {}, threads_of(state));
-  state.SetBytesProcessed(state.iterations() * 2 * 2 * tokens * kHidden);
+  state.SetBytesProcessed(state.iterations() * 2 * 2 * tokens * hidden);
 }
 
-void embedding_backward(benchmark::State& state) {
+void embedding_backward(benchmark::State& state, std::int64_t vocab, std::int64_t hidden) {
   const std::int64_t tokens = state.range(0);
-  Tensors tensors(tokens, state.range(1) != 0);
-  const ConstTensorView upstream(tensors.rows.data(), DType::kBFloat16, {tokens, kHidden});
+  Tensors tensors(tokens, vocab, hidden, state.range(1) != 0);
+  const ConstTensorView upstream(tensors.rows.data(), DType::kBFloat16, {tokens, hidden});
   samebits::EmbeddingGradients gradients;
-  gradients.weight = TensorView(tensors.table.data(), DType::kBFloat16, {kVocab, kHidden});
+  gradients.weight = TensorView(tensors.table.data(), DType::kBFloat16, {vocab, hidden});
   for (auto _ : state)
     samebits::embedding_backward(tensors.id_view(), upstream, gradients, {}, threads_of(state));
-  state.SetBytesProcessed(state.iterations() * 2 * (tokens + kVocab) * kHidden);
+  state.SetBytesProcessed(state.iterations() * 2 * (tokens + vocab) * hidden);
 }
 
-void sizes(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"tokens", "shared", "threads"})->UseRealTime()->Unit(benchmark::kMicrosecond);
-  bench->ArgsProduct({{64, 4096}, {0, 1}, {1, 2}});
-}
+using Run = void (*)(benchmark::State&, std::int64_t, std::int64_t);
 
-BENCHMARK(embedding_forward)->Apply(sizes);
-BENCHMARK(embedding_backward)->Apply(sizes);
+void add(const std::string& name, Run run, const Options& options) {
+  for (const std::int64_t vocab : or_else(options.vocab, {32768}))
+    for (const std::int64_t hidden : or_else(options.hidden, {1024})) {
+      const std::string sized =
+          name + named("vocab", vocab, options.vocab) + named("hidden", hidden, options.hidden);
+      benchmark::RegisterBenchmark(sized.c_str(), run, vocab, hidden)
+          ->ArgNames({"tokens", "shared", "threads"})
+          ->ArgsProduct({or_else(options.rows, {64, 4096}), {0, 1}, or_else(options.threads, {1, 2})})
+          ->UseRealTime()
+          ->Unit(benchmark::kMicrosecond);
+    }
+}
+const Registered kEmbedding([](const Options& options) {
+  add("embedding_forward", embedding_forward, options);
+  add("embedding_backward", embedding_backward, options);
+});
 
 }  // namespace

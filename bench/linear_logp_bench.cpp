@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "options.h"
+
 namespace {
 
 using samebits::ConstTensorView;
 using samebits::DType;
 using samebits::TensorView;
+using samebits::bench::Options, samebits::bench::or_else, samebits::bench::Registered;
 
 std::vector<float> small_floats(std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -23,7 +26,7 @@ std::vector<float> small_floats(std::int64_t count) {
 }
 
 // Which gradients: bit 0 hidden, bit 1 weight; none is the forward pass.
-void linear_logp_step(benchmark::State& state) {
+void linear_logp_step(benchmark::State& state, int threads) {
   const std::int64_t rows = state.range(0), vocab = state.range(1), size = state.range(2);
   const bool to_hidden = (state.range(3) & 1) != 0, to_weight = (state.range(3) & 2) != 0;
   const std::vector<float> hidden = small_floats(rows * size), weight = small_floats(vocab * size);
@@ -38,7 +41,7 @@ void linear_logp_step(benchmark::State& state) {
   outputs.row_max = TensorView(row_max.data(), DType::kFloat32, {rows});
   outputs.row_sum = TensorView(row_sum.data(), DType::kInt64, {rows});
   samebits::ExecContext context;
-  context.threads = 1;
+  context.threads = threads;
   const auto forward = [&] { samebits::linear_logp_forward(x, w, ids, {}, {}, outputs, {}, context); };
   forward();
   samebits::LinearLogpGradients gradients;
@@ -57,9 +60,17 @@ void linear_logp_step(benchmark::State& state) {
       2e-9 * products * static_cast<double>(state.iterations()) * static_cast<double>(rows * vocab * size),
       benchmark::Counter::kIsRate);
 }
-BENCHMARK(linear_logp_step)
-    ->ArgNames({"rows", "vocab", "hidden", "gradients"})
-    ->ArgsProduct({{1024}, {32768}, {1024}, {0, 1, 2, 3}})
-    ->Unit(benchmark::kMillisecond);
+const Registered kStep([](const Options& options) {
+  for (const std::int64_t threads : or_else(options.threads, {1})) {
+    const std::string name = "linear_logp_step" + samebits::bench::named("threads", threads, options.threads);
+    benchmark::RegisterBenchmark(name.c_str(), linear_logp_step, static_cast<int>(threads))
+        ->ArgNames({"rows", "vocab", "hidden", "gradients"})
+        ->ArgsProduct({or_else(options.rows, {1024}),
+                       or_else(options.vocab, {32768}),
+                       or_else(options.hidden, {1024}),
+                       {0, 1, 2, 3}})
+        ->Unit(benchmark::kMillisecond);
+  }
+});
 
 }  // namespace

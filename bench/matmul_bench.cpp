@@ -4,17 +4,31 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+#include "options.h"
+
 namespace {
 
 using samebits::ConstTensorView;
 using samebits::DType;
 using samebits::TensorView;
+using samebits::bench::Options, samebits::bench::or_else, samebits::bench::Registered, samebits::bench::Sizes;
+
+// rows x vocab x hidden, on so many threads: those asked for, else a benchmark's own.
+benchmark::internal::Benchmark* add_sizes(benchmark::internal::Benchmark* bench, const Options& options,
+                                          Sizes rows, Sizes vocab, Sizes hidden) {
+  return bench->ArgNames({"rows", "vocab", "hidden", "threads"})
+      ->ArgsProduct({or_else(options.rows, std::move(rows)), or_else(options.vocab, std::move(vocab)),
+                     or_else(options.hidden, std::move(hidden)), or_else(options.threads, {1, 2})})
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
+}
 
 std::vector<float> random_floats(std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -82,13 +96,11 @@ void matmul(benchmark::State& state) {
   state.counters["GFLOP/s"] = benchmark::Counter(work, benchmark::Counter::kIsRate);
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(b.size() * sizeof(float)));
 }
-BENCHMARK(matmul)
-    ->ArgNames({"rows", "vocab", "hidden", "threads"})
-    ->ArgsProduct({{1, 16, 64, 1024}, {8192}, {2688}, {1, 2}})
-    ->Args({1, 8192, 4096, 1})
-    ->Args({2048, 2048, 2048, 1})
-    ->UseRealTime()
-    ->Unit(benchmark::kMillisecond);
+const Registered kMatmul([](const Options& options) {
+  auto* bench =
+      add_sizes(benchmark::RegisterBenchmark("matmul", matmul), options, {1, 16, 64, 1024}, {8192}, {2688});
+  if (!options.any()) bench->Args({1, 8192, 4096, 1})->Args({2048, 2048, 2048, 1});
+});
 
 // The same for bfloat16 under tc16.v1, on random bits of moderate exponents.
 std::vector<std::uint16_t> random_bfloat16(std::int64_t count) {
@@ -116,11 +128,9 @@ void matmul_tc16(benchmark::State& state) {
       1e-9 * static_cast<double>(state.iterations()) * static_cast<double>(rows * vocab * hidden);
   state.counters["GMAC/s"] = benchmark::Counter(work, benchmark::Counter::kIsRate);
 }
-BENCHMARK(matmul_tc16)
-    ->ArgNames({"rows", "vocab", "hidden", "threads"})
-    ->ArgsProduct({{1, 16, 1024}, {8192}, {2688}, {1, 2}})
-    ->UseRealTime()
-    ->Unit(benchmark::kMillisecond);
+const Registered kMatmulTc16([](const Options& options) {
+  add_sizes(benchmark::RegisterBenchmark("matmul_tc16", matmul_tc16), options, {1, 16, 1024}, {8192}, {2688});
+});
 
 // The same with the statistics of the logits instead of the logits.
 void linear_logp_forward(benchmark::State& state) {
@@ -142,11 +152,10 @@ void linear_logp_forward(benchmark::State& state) {
   state.counters["GFLOP/s"] = benchmark::Counter(work, benchmark::Counter::kIsRate);
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(b.size() * sizeof(float)));
 }
-BENCHMARK(linear_logp_forward)
-    ->ArgNames({"rows", "vocab", "hidden", "threads"})
-    ->ArgsProduct({{1, 1024}, {32768}, {1024}, {1, 2}})
-    ->UseRealTime()
-    ->Unit(benchmark::kMillisecond);
+const Registered kLinearLogpForward([](const Options& options) {
+  add_sizes(benchmark::RegisterBenchmark("linear_logp_forward", linear_logp_forward), options, {1, 1024},
+            {32768}, {1024});
+});
 
 // What memory gives one core: a weight of the decode shapes added up as integers.
 void pure_read_of_weight(benchmark::State& state) {
