@@ -71,8 +71,8 @@ TEST(CudaHeadGradient, one_target_for_all_rows_equals_the_cpu) {
     }
 }
 
-// Columns that are somebody's target wait in 4096 rows at a time: more of them than that, in one range of rows.
-TEST(CudaHeadGradient, more_targets_than_rows_to_wait_in_equal_the_cpu) {
+// Tiles in which every column is the target of several rows, or few columns are of very many, in one range of rows.
+TEST(CudaHeadGradient, tiles_full_of_targets_equal_the_cpu) {
   for (const std::int64_t rows : {4097, 8192})
     for (const auto& [vocab, targets] :
          {std::array<std::int64_t, 2>{2, 2}, {300, 300}, {600, 600}, {700, 7}}) {
