@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <string_view>
 
 #include "options.h"
@@ -66,7 +67,12 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   Registered::run(options);
-  benchmark::RunSpecifiedBenchmarks();
+  try {
+    benchmark::RunSpecifiedBenchmarks();
+  } catch (const std::exception& error) {  // such as no memory for the sizes asked for
+    std::fprintf(stderr, "samebits_bench: stopped: %s\n", error.what());
+    return 1;
+  }
   benchmark::Shutdown();
   return 0;
 }

@@ -89,10 +89,13 @@ def clipped_ratio_loss(
         if not (0 <= value <= most and math.isfinite(value)):
             allowed = "0 to 1" if argument == "low" else "finite and at least 0"
             raise ValueError(f"{argument}: is {value}; must be {allowed}")
-    r = exp_tail(logp - old_logp, 0)
+    difference = logp - old_logp
+    r = exp_tail(difference.detach(), 0)
     upper, lower = (torch.full((), 1 + x, dtype=r.dtype, device=r.device) for x in (high, -low))
     rewarded = advantages >= 0
     beyond = torch.where(rewarded, r > upper, r < lower)  # false for NaN, which so stays
+    # Where the bound is taken the exponential is that of 0: no gradient of 0 meets an infinite one.
+    r = exp_tail(torch.where(beyond, 0.0, difference), 0)
     return -advantages * torch.where(beyond, torch.where(rewarded, upper, lower), r)
 
 

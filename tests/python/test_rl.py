@@ -1,5 +1,7 @@
 """The loss terms of samebits.rl: bits, accuracy, edges, refusals."""
 
+import math
+
 import mpmath
 import pytest
 import torch
@@ -178,3 +180,13 @@ def test_refused_bounds(options, error, message):
     x = torch.zeros(3)
     with pytest.raises(error, match=message):
         sb.rl.clipped_ratio_loss(x, x, x, **options)
+
+
+@pytest.mark.parametrize(("dtype", "far"), [(torch.float32, 89.0), (torch.float64, 710.0)])
+def test_the_bound_leaves_no_gradient_where_the_ratio_is_infinite(dtype, far):
+    logp = torch.tensor([far, math.inf, far], dtype=dtype, requires_grad=True)
+    old, advantages = torch.zeros(3, dtype=dtype), torch.tensor([1.0, 1.0, -1.0], dtype=dtype)
+    loss = sb.rl.clipped_ratio_loss(logp, old, advantages)
+    (gradient,) = torch.autograd.grad(loss, logp, torch.ones_like(loss))
+    assert gradient.tolist() == [0.0, 0.0, math.inf] and not gradient.signbit().any()
+    assert loss.tolist() == [-torch.full((), 1.2, dtype=dtype).item()] * 2 + [math.inf]

@@ -31,6 +31,8 @@ def verify(folder: Path) -> Verdict:
         cases = from_csv((folder / files.CASES).read_text())
     except (OSError, ReportError) as error:
         return Verdict([str(error)], [], [])
+    if not isinstance(run, dict):
+        return Verdict([f"{files.RUN}: is no JSON object"], [], [])
     for case in cases:
         if problem := case.problem():
             problems.append(f"{files.CASES}: {case.section}, {case.case}: {problem}")
