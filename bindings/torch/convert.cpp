@@ -32,6 +32,32 @@ View make_view(const Tensor& tensor, std::remove_reference_t<decltype(View::data
   return result;
 }
 
+// torch's shims write the reason of a failure to a log and return a code alone.
+[[noreturn]] void cannot_allocate(std::span<const std::int64_t> shape, DType dtype, const Device& device) {
+  std::string extents;
+  auto size = static_cast<std::uint64_t>(dtype_size(dtype));
+  bool countable = true;
+  for (const std::int64_t extent : shape) {
+    extents += (extents.empty() ? "" : ", ") + std::to_string(extent);
+    countable = countable && !__builtin_mul_overflow(size, static_cast<std::uint64_t>(extent), &size);
+  }
+  throw std::runtime_error(
+      "samebits: a tensor of shape [" + extents + "] and dtype " + std::string(dtype_name(dtype)) + ", " +
+      (countable ? std::to_string(size) : "2^64 or more") + " bytes, cannot be allocated on " +
+      (device.type == DeviceType::kCpu ? "cpu" : "cuda:" + std::to_string(device.index)));
+}
+
+// Strides of a contiguous tensor; false where its bytes cannot be counted.
+bool dense_strides(std::span<const std::int64_t> shape, DType dtype, std::int64_t* strides) {
+  std::int64_t stride = 1, bytes = 0;
+  bool countable = true;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides[i] = stride;
+    countable = countable && !__builtin_mul_overflow(stride, shape[i] > 0 ? shape[i] : 1, &stride);
+  }
+  return countable && !__builtin_mul_overflow(stride, dtype_size(dtype), &bytes);
+}
+
 }  // namespace
 
 DType dtype_of(const Tensor& tensor) {
@@ -59,7 +85,11 @@ TensorView mutable_view(const Tensor& tensor) {
 Tensor dense_rows(const Tensor& tensor) {
   const std::int64_t rank = tensor.dim();
   if (rank == 0 || tensor.size(rank - 1) <= 1 || tensor.stride(rank - 1) == 1) return tensor;
-  return torch::stable::contiguous(tensor);
+  try {
+    return torch::stable::contiguous(tensor);
+  } catch (const std::exception&) {
+    cannot_allocate(shape_of(tensor), dtype_of(tensor), device_of(tensor));
+  }
 }
 
 // The C shim itself: going through the dispatcher, as torch::stable::new_empty does, costs a microsecond a tensor.
@@ -68,16 +98,15 @@ Tensor new_tensor(std::span<const std::int64_t> shape, DType dtype, std::int32_t
   std::int64_t strides[64];
   if (shape.size() > std::size(strides))
     throw Error(ErrorCode::kInvalidArgument, "shape", "has more than 8 dimensions; may have 0 to 8");
-  std::int64_t stride = 1;
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= shape[i] > 0 ? shape[i] : 1;
-  }
+  const Device device{device_type == aoti_torch_device_type_cpu() ? DeviceType::kCpu : DeviceType::kCuda,
+                      device_index};
+  if (!dense_strides(shape, dtype, strides)) cannot_allocate(shape, dtype, device);
   const DTypePair* entry = dtype_table();
   while (entry->ours != dtype) ++entry;
   AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<std::int64_t>(shape.size()), shape.data(),
-                                                  strides, entry->torch, device_type, device_index, &handle));
+  if (aoti_torch_empty_strided(static_cast<std::int64_t>(shape.size()), shape.data(), strides, entry->torch,
+                               device_type, device_index, &handle) != TORCH_SUCCESS)
+    cannot_allocate(shape, dtype, device);
   return Tensor(handle);
 }
 

@@ -39,7 +39,8 @@ TensorView mutable_view(const Tensor& tensor);
 // The tensor itself when its last axis is dense, else a contiguous copy.
 Tensor dense_rows(const Tensor& tensor);
 
-// A new contiguous tensor, uninitialised, on the device that torch's shims know by this type and index.
+// A new contiguous tensor, uninitialised, on the device that torch's shims know by this type and index. What it would
+// have been is named where there is no memory for it.
 Tensor new_tensor(std::span<const std::int64_t> shape, DType dtype, std::int32_t device_type,
                   std::int32_t device_index);
 std::span<const std::int64_t> shape_of(const Tensor& tensor);

@@ -141,6 +141,10 @@ def accumulator_memory(argument: str, buffer: torch.Tensor, shape, like: torch.T
             f"{argument}: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements "
             "may coincide; must hold every element apart"
         )
+    if buffer.shape[-1] > 1 and buffer.stride(-1) != 1:
+        raise ValueError(
+            f"{argument}: has stride {buffer.stride(-1)} along the last axis; must have stride 1 there"
+        )
 
 
 def _elements_coincide(value: torch.Tensor) -> bool:

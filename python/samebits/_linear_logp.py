@@ -187,7 +187,7 @@ def linear_logp(
     if grad_weight_accumulator is not None:
         _checks.accumulator("grad_weight_accumulator", grad_weight_accumulator, weight)
     if out is not None:
-        check_logp_out(out, hidden, targets, row_temperature, rows, precision)
+        check_logp_out(out, ("hidden", hidden), targets, row_temperature, rows, precision)
         for argument, value in (("weight", weight), ("bias", bias)):
             _checks.out(out, targets, out.dtype, ((argument, value),))
     options = (number, ignore_index, on_invalid, vocab_size, _options.is_binary64(precision), name)

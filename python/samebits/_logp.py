@@ -220,7 +220,7 @@ def logp(
         options = (number, ignore_index, on_invalid, vocab_size, binary64, name)
         if out is not None:
             _checks.logp(logits, targets, row_temperature, rows)
-            check_logp_out(out, logits, targets, row_temperature, rows, precision)
+            check_logp_out(out, ("logits", logits), targets, row_temperature, rows, precision)
         if rows is not None and _torch_private.transforms_active():
             _checks.logp(logits, targets, row_temperature, rows)
             masked = with_selection(Call(targets, row_temperature, rows, options))
@@ -251,8 +251,8 @@ def logp(
     return pack(values, results[1], results[2], return_lse, return_entropy)
 
 
-def check_logp_out(out, logits, targets, row_temperature, rows, precision) -> None:
-    """The buffer of a call on these inputs."""
-    wide = precision == "fp64" or logits.dtype == torch.float64
-    inputs = (("logits", logits), ("targets", targets), ("temperature", row_temperature), ("rows", rows))
+def check_logp_out(out, source, targets, row_temperature, rows, precision) -> None:
+    """The buffer of a call on these inputs; `source` is what has the rows, with its name."""
+    wide = precision == "fp64" or source[1].dtype == torch.float64
+    inputs = (source, ("targets", targets), ("temperature", row_temperature), ("rows", rows))
     _checks.out(out, targets, torch.float64 if wide else torch.float32, inputs)

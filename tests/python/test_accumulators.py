@@ -46,6 +46,25 @@ def test_a_buffer_with_other_memory_than_at_the_call_is_named(call, argument, me
     assert not buffer.any() and all(leaf.grad is None for leaf in leaves)
 
 
+@pytest.mark.parametrize(("memory", "error", "message"), NEW_MEMORY)
+@pytest.mark.parametrize(
+    ("call", "argument"), [(head, "grad_weight_accumulator"), (lookup, "grad_accumulator")]
+)
+def test_memory_that_backward_refuses_is_refused_at_the_call_in_the_same_words(
+    call, argument, memory, error, message
+):
+    with pytest.raises(error, match=f"^{argument}: {message}"):
+        call(memory())
+
+
+def test_a_buffer_with_strided_rows_is_used():
+    expected, wide = torch.zeros(7, 8), torch.zeros(7, 11)
+    head(expected)[0].sum().backward()
+    head(wide[:, :8])[0].sum().backward()
+    assert_same_bits(wide[:, :8], expected)
+    assert not wide[:, 8:].any()
+
+
 def test_a_buffer_that_became_the_weight_is_named():
     buffer = torch.zeros(7, 8)
     results, _, weight = head(buffer)

@@ -106,3 +106,9 @@ def test_the_head_writes_into_a_buffer():
     assert_same_bits(out, torch.stack([torch.tensor(7.0), expected[1], torch.tensor(7.0), expected[3]]))
     with pytest.raises(ValueError, match=r"^out: shares storage with weight"):
         sb.linear_logp(hidden, weight, targets, out=weight.view(-1)[:4])
+    bias = torch.zeros(30)
+    with pytest.raises(ValueError, match=r"^out: shares storage with bias"):
+        sb.linear_logp(hidden, weight, targets, bias=bias, out=bias[:4])
+    for leaf in (hidden, hidden.detach().requires_grad_()):
+        with pytest.raises(ValueError, match=r"^out: shares storage with hidden"):
+            sb.linear_logp(leaf, weight, targets, out=leaf.detach()[:, 0])

@@ -117,3 +117,42 @@ def test_refused(name):
 def test_numbers_of_numpy_are_numbers():
     for number in (numpy.float64(0.5), numpy.float32(0.5), numpy.int64(2)):
         assert torch.equal(sb.logp(X, T, temperature=number), sb.logp(X, T, temperature=float(number)))
+
+
+def ones_by(rows, columns, dtype=torch.float32):
+    """A large matrix of one element."""
+    return torch.ones(1, 1, dtype=dtype).expand(rows, columns)
+
+
+TOO_LARGE = {
+    "a result": (
+        lambda: sb.matmul(ones_by(1 << 24, 1), ones_by(1, 1 << 24)),
+        "[16777216, 16777216] and dtype float32, 1125899906842624",
+    ),
+    "bytes past int64": (
+        lambda: sb.matmul(ones_by(1 << 40, 1, torch.float64), ones_by(1, 1 << 20, torch.float64)),
+        "[1099511627776, 1048576] and dtype float64, 9223372036854775808",
+    ),
+    "elements past int64": (
+        lambda: sb.matmul(ones_by(1 << 40, 1), ones_by(1, 1 << 40)),
+        "[1099511627776, 1099511627776] and dtype float32, 2^64 or more",
+    ),
+    "a copy of logits that are not dense": (
+        lambda: sb.logp(ones_by(1 << 26, 1 << 24), T[:1].expand(1 << 26)),
+        "[67108864, 16777216] and dtype float32, 4503599627370496",
+    ),
+    "a gradient": (
+        lambda: sb.embedding(
+            T, ones_by(1 << 40, 64, torch.bfloat16).requires_grad_()
+        ).sum().backward(),
+        "[1099511627776, 64] and dtype bfloat16, 140737488355328",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_what_finds_no_memory_is_named(name):
+    call, tensor = TOO_LARGE[name]
+    with pytest.raises(RuntimeError) as caught:
+        call()
+    assert str(caught.value) == f"samebits: a tensor of shape {tensor} bytes, cannot be allocated on cpu"

@@ -65,7 +65,7 @@ inline constexpr int kWeightThreads = 256;
 struct WeightRows {
   void* data;  // row 0 of the weight
   std::int64_t stride;
-  std::int64_t first, rows;  // from the one that is the first of `total` on
+  std::int64_t first;  // the one that is the first of `total`
 };
 
 template <class T, int width>

@@ -119,7 +119,7 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
                         const core::DeviceCall& call) {
   const core::LinearLogpProblem& head = problem.head;
   const std::int64_t size = head.hidden_size;
-  const WeightRows to{problem.grad_weight, problem.grad_weight_stride, first, rows};
+  const WeightRows to{problem.grad_weight, problem.grad_weight_stride, first};
   const LongRuns<float> long_runs{static_cast<float*>(targets.long_weight), size};
   with_operand_type(head.hidden.dtype, [&]<class T>(T) {
     const auto run = [&]<int width>(std::integral_constant<int, width>) {
@@ -141,7 +141,7 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
   const std::int64_t size = problem.head.hidden_size, parts = (size + kWeightThreads - 1) / kWeightThreads;
   launch("finish_weight_64", problem.accumulate ? finish_weight_64<true> : finish_weight_64<false>,
          {rows * parts, kWeightThreads}, call, total, size,
-         WeightRows{problem.grad_weight, problem.grad_weight_stride, first, rows}, parts);
+         WeightRows{problem.grad_weight, problem.grad_weight_stride, first}, parts);
 }
 
 }  // namespace samebits::cuda

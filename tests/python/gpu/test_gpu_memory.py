@@ -113,3 +113,13 @@ def test_budgets_on_the_gpu_are_those_of_the_device():
     hidden, weight, _ = operands(4, 1000, 64)
     allowed = _memory.saved_rows("save", hidden, weight, "auto", False, None)
     assert allowed == (_memory.EVERY_ROW if KEEPS else 0)
+
+
+def test_what_finds_no_memory_is_named():
+    wide = torch.zeros(1, 1, device=GPU).expand(1 << 24, 1)
+    with pytest.raises(RuntimeError) as caught:
+        sb.matmul(wide, wide.t())
+    assert str(caught.value) == (
+        "samebits: a tensor of shape [16777216, 16777216] and dtype float32, 1125899906842624 bytes, "
+        f"cannot be allocated on {GPU}"
+    )
