@@ -66,6 +66,13 @@ def test_groups_of_the_head_are_shown_where_they_are_recorded(tmp_path):
     assert "| 9 | 1.00 | not run | 2.00 |" in made
     assert "Versions: theirs 1.2." in made and "- missing: not installed (at 8 x 16 x 70)" in made
     assert "Group sums was cut short at 2 x 16 x 70." in made
+    both = {"four bare products": 1.5, "four bare products in a row": 1.25}
+    lines = [head_line(8, samebits_over_others={"recompute": both}), head_line(9, **more)]  # one without them
+    (folder / "head_timings.json").write_text(json.dumps({"run": run, "shapes": lines}))
+    made = tables.TABLES["gpu-head"](tmp_path)
+    assert "| four bare products | four bare products in a row | theirs |" in made
+    assert "| 8 x 16 x 70: recompute | 1.50 | 1.25 | not run |" in made
+    assert "| 9 x 16 x 70: forward | not run | not run | 0.500 |" in made
     only = {"run": run, "shapes": [head_line(8)]}
     (folder / "head_timings.json").write_text(json.dumps(only))
     assert "| 8 x 16 x 70 | 2.00 | 4.00 |" in tables.TABLES["gpu-head"](tmp_path)

@@ -116,21 +116,42 @@ def test_a_line_has_every_contestant_or_the_reason_why_not(monkeypatch, capsys):
     assert set(line["versions"]) == {"theirs", "broken"}
     assert set(line["largest_difference_of_forward"]) == {"theirs"}
     assert line["largest_difference_of_forward"]["theirs"] < 0.01
-    assert list(line["samebits_over_others"]["recompute"])[-1] == "four bare products"
+    bounds = ["four bare products", "four bare products in a row"]
+    assert list(line["samebits_over_others"]["recompute"])[-2:] == bounds
+    step = line["forward_and_backward_milliseconds"]
+    assert step["bare products: four in a row"] > 0 and step["bare products: three in a row"] > 0
     assert json.loads(json.dumps(line)) == line
     capsys.readouterr()
 
 
 def test_ratios_are_of_samebits_over_the_others_and_the_bare_products():
     step = {"bare product: logits": 1.0, "bare product: grad_hidden": 2.0, "bare product: grad_weight": 3.0,
+            "bare products: three in a row": 8.0, "bare products: four in a row": 10.0,
             "samebits, recompute": 14.0, "samebits, saved P": 9.0, "theirs": 10.0}  # fmt: skip
     assert head_timings.over({"samebits": 3.0, "theirs": 2.0}, step) == {
         "forward": {"theirs": 1.5},
-        "recompute": {"theirs": 1.4, "four bare products": 2.0},
-        "saved P": {"theirs": 0.9, "three bare products": 1.5},
+        "recompute": {"theirs": 1.4, "four bare products": 2.0, "four bare products in a row": 1.4},
+        "saved P": {"theirs": 0.9, "three bare products": 1.5, "three bare products in a row": 1.125},
     }
+    del step["bare products: four in a row"]
+    assert list(head_timings.over({}, step)["recompute"]) == ["theirs", "four bare products"]
     del step["samebits, saved P"], step["bare product: logits"]
     assert head_timings.over({}, step) == {"forward": {}, "recompute": {"theirs": 1.4}, "saved P": {}}
+
+
+def test_products_in_a_row_are_those_of_a_step():
+    head = head_timings.Head(head_timings.Shape(5, 16, 70), "cpu")
+    room = [torch.empty(5, 70, dtype=torch.bfloat16)]
+    calls = head.bare_products(room)
+    three, four = (calls[f"bare products: {count} in a row"]() for count in ("three", "four"))
+    x, w = head.x, head.w
+    logits = x @ w.t()
+    assert torch.equal(room[0], logits)
+    for products in (three, four[1:]):
+        for made, wanted in zip(products, (logits, logits @ w, logits.t() @ x), strict=True):
+            assert torch.equal(made, wanted)
+    assert len(four) == 4 and four[0] is four[1] is room[0]  # into buffers that exist
+    assert all(one is other for one, other in zip(three, four[1:], strict=True))
 
 
 @pytest.fixture
@@ -157,6 +178,22 @@ def test_only_the_groups_asked_for_are_taken_and_others_stay(group):
         "first": [{"rows": 1, "rounds": 4, "without": ("QuACK",)}],
     }
     assert len(seen) == 2 and "1 x 2688 x 131072" in seen[0]
+
+
+def test_only_the_rows_asked_for_are_taken_and_other_lines_stay(monkeypatch):
+    shapes = tuple(map(head_timings.Shape, (1, 2, 3)))
+    group = head_timings.Group(lambda shape, setting: {**shape._asdict(), "taken": "now"}, shapes)
+    monkeypatch.setitem(head_timings.GROUPS, "mine", group)
+    monkeypatch.setitem(head_timings.GROUPS, "other", group)
+    tables = {"mine": [{"rows": 3, "taken": "before"}, {"rows": 2, "taken": "before"}]}
+    head_timings.record("cpu", False, ["mine"], tables=tables, rows=[2])
+    assert [(line["rows"], line["taken"]) for line in tables["mine"]] == [(2, "now"), (3, "before")]
+    assert tables["unfinished"] == {"mine": "1 x 2688 x 131072"}
+    head_timings.record("cpu", False, ["mine", "other"], tables=tables, rows=[1, 3])
+    assert [line["taken"] for line in tables["mine"]] == ["now"] * 3
+    assert tables["unfinished"] == {"other": "2 x 2688 x 131072"}
+    head_timings.record("cpu", False, ["other"], tables=tables, rows=[9])
+    assert [line["rows"] for line in tables["other"]] == [1, 3]
 
 
 def test_a_group_that_is_cut_short_keeps_its_lines_and_says_where(group):

@@ -41,6 +41,9 @@ def main() -> int:
                         default=tuple(head_timings.GROUPS),
                         help="of head_timings (default: all); the others of the same device, versions and "
                         "sources stay in its file")  # fmt: skip
+    parser.add_argument("--rows", nargs="+", type=int,
+                        help="of those groups, shapes of so many rows alone (default: all); the other "
+                        "lines stay likewise")  # fmt: skip
     parser.add_argument("--without", nargs="+", choices=head_timings.OTHERS, default=(),
                         help="packages to leave out of head_timings")  # fmt: skip
     parser.add_argument("--first-call-limit", type=float, metavar="SECONDS",
@@ -103,7 +106,7 @@ def main() -> int:
         tables = {} if options.quick else head_timings.kept(folder / "head_timings.json", run)
         recorded = head_timings.record(
             options.device, options.quick, options.groups, options.without, options.first_call_limit,
-            lambda tables: write("head_timings", tables), tables,
+            lambda tables: write("head_timings", tables), tables, options.rows,
         )  # fmt: skip
         problems += head_timings.problems(recorded)
     if options.bench:

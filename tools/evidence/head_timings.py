@@ -15,6 +15,7 @@ from samebits.bench import peers
 from samebits.bench.cases import Case, Contestant
 from samebits.bench.timing import Calls, in_one_graph, peak_bytes
 
+from .head_ratios import over
 from .timings import medians
 from .turns import entered, take_turns
 
@@ -117,15 +118,29 @@ class Head:
             calls[name] = functools.partial(function, x, w, self.targets)
         return calls
 
-    def step_calls(self, others: dict[str, Callable], masked: bool, room: list[torch.Tensor]) -> Calls:
-        """Forward and backward."""
+    def bare_products(self, room: list[torch.Tensor]) -> Calls:
+        """Those of a step, into buffers that exist already: each alone, and all of them in one call.
+
+        A call of all keeps the chip at work as long as a step; one product alone may run at a higher clock.
+        """
         x, w = self.x, self.w
         to_hidden, to_weight = torch.empty_like(x), torch.empty_like(w)
-        calls: Calls = {
-            "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
-            "bare product: grad_hidden": lambda: torch.mm(room[0], w, out=to_hidden),
-            "bare product: grad_weight": lambda: torch.mm(room[0].t(), x, out=to_weight),
+        alone: Calls = {
+            "logits": lambda: torch.mm(x, w.t(), out=room[0]),
+            "grad_hidden": lambda: torch.mm(room[0], w, out=to_hidden),
+            "grad_weight": lambda: torch.mm(room[0].t(), x, out=to_weight),
         }
+        three = tuple(alone.values())
+        four = (alone["logits"], *three)
+        return {
+            **{f"bare product: {name}": product for name, product in alone.items()},
+            "bare products: three in a row": lambda: [product() for product in three],
+            "bare products: four in a row": lambda: [product() for product in four],
+        }
+
+    def step_calls(self, others: dict[str, Callable], masked: bool, room: list[torch.Tensor]) -> Calls:
+        """Forward and backward."""
+        calls = self.bare_products(room)
         for name, memory in (("recompute", "recompute"), ("saved P", "save")):
             calls[f"samebits, {name}"] = self.ours(memory)
             if masked:
@@ -145,32 +160,6 @@ class Head:
             "backward_bytes_allowed": BACKWARD_BYTES + 8 * self.x.numel(),
             "backward_extra_bytes_allowed_for_hidden": 8 * self.x.numel(),
         }
-
-
-def over(forward: dict[str, float], step: dict[str, float]) -> dict[str, dict[str, float]]:
-    """The time of samebits over that of each other, and over the bare products that a step cannot do without:
-    three with P saved, four with logits made twice. By the form of samebits, then the other's name."""
-
-    def divided(times: dict[str, float], ours: str) -> dict[str, float]:
-        mine = times.get(ours)
-        return {
-            name: round(mine / time, 3)
-            for name, time in times.items()
-            if mine and not name.startswith("samebits")
-        }
-
-    products = {name: step[name] for name in step if name.startswith("bare product")}
-    others = {name: time for name, time in step.items() if name not in products}
-    three = sum(products.values()) if len(products) == 3 else None
-    bounds = {
-        "three bare products": three,
-        "four bare products": three and three + step["bare product: logits"],
-    }
-    found = {"forward": divided(forward, "samebits")}
-    for form, bound in (("recompute", "four bare products"), ("saved P", "three bare products")):
-        with_bound = others | ({bound: bounds[bound]} if bounds[bound] else {})
-        found[form] = divided(with_bound, f"samebits, {form}")
-    return found
 
 
 def differences(head: Head, contestants: list[Contestant]) -> dict[str, float]:
@@ -299,6 +288,19 @@ def problems(tables: dict[str, Any]) -> list[str]:
     return found
 
 
+def shape_of(line: dict[str, Any]) -> Shape:
+    """The shape that a line is of; `few` names its rows alone."""
+    return Shape(**{key: line[key] for key in Shape._fields if key in line})
+
+
+def _keep(tables: dict[str, Any], name: str, lines: dict[Shape, dict], shapes: Collection[Shape]) -> None:
+    """The lines in the order of the group, and the first that is missing."""
+    tables[name] = [lines[shape] for shape in shapes if shape in lines]
+    tables["unfinished"].pop(name, None)
+    if missing := next((shape for shape in shapes if shape not in lines), None):
+        tables["unfinished"][name] = "{} x {} x {}".format(*missing)
+
+
 def record(
     device: str,
     quick: bool,
@@ -307,26 +309,31 @@ def record(
     limit: float | None = None,
     write: Callable[[dict[str, Any]], None] = lambda tables: None,
     tables: dict[str, Any] | None = None,
+    rows: Collection[int] | None = None,
 ) -> dict[str, Any]:
     """The groups, added to `tables`, which `write` is given after each line. `quick` shrinks the shapes.
 
-    "unfinished" names the line that was being measured: it stays where the process was ended in it.
+    With `rows`, shapes of so many rows alone; the other lines of a group stay. "unfinished" names the first
+    line that a group lacks: where the process was ended, the one that was being measured.
     """
     tables = {} if tables is None else tables
-    unfinished = tables.setdefault("unfinished", {})
+    tables.setdefault("unfinished", {})
     for name in groups:
-        group, tables[name] = GROUPS[name], []
+        group = GROUPS[name]
         shapes = group.shapes
         if quick:
             shapes = tuple(dict.fromkeys(Shape(min(s.rows, QUICK_ROWS), s.size, QUICK_VOCAB) for s in shapes))
+        wanted = [shape for shape in shapes if rows is None or shape.rows in rows]
+        lines = {of: line for line in tables.get(name, ()) if (of := shape_of(line)) not in wanted}
         setting = Setting(device, QUICK_ROUNDS if quick else group.rounds, without, limit)
-        for shape in shapes:
-            unfinished[name] = "{} x {} x {}".format(*shape)
-            print(f"  head, {name}: {unfinished[name]}", flush=True)
+        for shape in wanted:
+            _keep(tables, name, lines, shapes)
             write(tables)
-            tables[name].append(group.line(shape, setting))
+            print("  head, {}: {} x {} x {}".format(name, *shape), flush=True)
+            lines[shape] = group.line(shape, setting)
             if torch.device(device).type == "cuda":
                 torch.cuda.empty_cache()
-        del unfinished[name]
-        write(tables)
+        if wanted:
+            _keep(tables, name, lines, shapes)
+            write(tables)
     return tables
