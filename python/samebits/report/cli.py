@@ -161,6 +161,8 @@ def report_verdict(folder: Path) -> int:
         print(f"wrong: {problem}")
     for words in verdict.unjudged:
         print(f"not judged: {words}")
+    for words in verdict.remarks:
+        print(f"note: {words}")
     if verdict.problems:
         return 1
     counts = counted(verdict.cases)
@@ -168,5 +170,6 @@ def report_verdict(folder: Path) -> int:
     if verdict.unjudged:
         print(f"{folder}: the files are those of the manifest ({said}), but not everything could be judged")
         return 2
-    print(f"{folder}: files, cases, figures and page agree ({said})")
+    how = ", figures by what they show" if verdict.remarks else ""
+    print(f"{folder}: files, cases, figures and page agree{how} ({said})")
     return 0

@@ -1,7 +1,7 @@
 """Checks a report: every file against the manifest, every case against itself, every figure drawn again."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from samebits.report import folder as files
 from samebits.report import page
@@ -9,12 +9,14 @@ from samebits.report.case import Case, counted, from_csv
 from samebits.report.errors import ReportError
 
 
-class Verdict(NamedTuple):
-    """What is wrong with a report, and what could not be judged here."""
+@dataclass
+class Verdict:
+    """What is wrong with a report, what could not be judged here, and how some of it was judged."""
 
-    problems: list[str]
-    unjudged: list[str]
-    cases: list[Case]
+    problems: list[str] = field(default_factory=list)
+    unjudged: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
 
 
 def verify(folder: Path) -> Verdict:
@@ -25,21 +27,21 @@ def verify(folder: Path) -> Verdict:
         raise ReportError(f"--verify {folder}: has no {files.MANIFEST}, so it is not a complete report")
     problems = manifest_problems(folder)
     if problems:
-        return Verdict(problems, [], [])
+        return Verdict(problems)
     try:
         run = files.read_json(folder / files.RUN)
         cases = from_csv((folder / files.CASES).read_text())
     except (OSError, ReportError) as error:
-        return Verdict([str(error)], [], [])
+        return Verdict([str(error)])
     if not isinstance(run, dict):
-        return Verdict([f"{files.RUN}: is no JSON object"], [], [])
+        return Verdict([f"{files.RUN}: is no JSON object"])
     for case in cases:
         if problem := case.problem():
             problems.append(f"{files.CASES}: {case.section}, {case.case}: {problem}")
     if counted(cases) != run.get("counts"):
         problems.append(f"{files.RUN}: counts are {run.get('counts')}, the cases give {counted(cases)}")
-    drawn, unjudged = figure_problems(folder, run, cases)
-    return Verdict(problems + drawn, unjudged, cases)
+    drawings = judge_drawings(folder, run, cases)
+    return Verdict(problems + drawings.problems, drawings.unjudged, drawings.remarks, cases)
 
 
 def manifest_problems(folder: Path) -> list[str]:
@@ -58,27 +60,68 @@ def manifest_problems(folder: Path) -> list[str]:
     ]
 
 
-def figure_problems(folder: Path, run: dict, cases: list[Case]) -> tuple[list[str], list[str]]:
-    """Figures and page derived again from the cases: (what differs, what cannot be judged with what is
-    installed)."""
+def judge_drawings(folder: Path, run: dict, cases: list[Case]) -> Verdict:
+    """Figures and page derived again from the cases. Where other versions draw other bytes, what the figures
+    show is compared."""
     try:
         from samebits.report.figures import draw_all, drawn_with
+        from samebits.report.figures.shown import difference
 
         drawn, here = draw_all(cases), drawn_with()
     except ModuleNotFoundError as error:
-        return [], [f"figures cannot be drawn again without {error.name}"]
+        return Verdict(unjudged=[f"figures cannot be drawn again without {error.name}"])
     recorded = run.get("drawn_with")
-    wanted = {f"{files.FIGURES}/{name}": content for name, content in drawn.items()}
-    wanted[files.PAGE] = page.render(run, cases, drawn).encode()
-    differing = [
-        name for name, content in wanted.items()
-        if not (folder / name).is_file() or (folder / name).read_bytes() != content
-    ]  # fmt: skip
-    if differing and recorded != here:
-        others = f"{_versions(here)} draws other bits of {', '.join(differing)}"
-        return [], [f"figures were drawn with {_versions(recorded)}; {others}"]
-    return [f"{name}: is not what the cases give" for name in differing], []
+    recorded = recorded if isinstance(recorded, dict) else {}
+    verdict = Verdict()
+    alike, pictures = [], []
+    kept = {name: _content(folder / files.FIGURES / name) for name in drawn}
+
+    def same_drawing(name: str) -> bool:
+        return not difference(name, kept[name] or b"", drawn[name])
+
+    for name, content in drawn.items():
+        before, path = kept[name], f"{files.FIGURES}/{name}"
+        if before == content:
+            continue
+        if before is None or recorded == here:
+            verdict.problems.append(f"{path}: is not what the cases give")
+        elif not (found := difference(name, before, content)):
+            alike.append(path)
+        elif name.endswith(".png") and same_drawing(name.replace(".png", ".svg")):
+            pictures.append(path)
+        else:
+            verdict.unjudged.append(f"{path} {found}")
+    shown = {name: drawn[name] if content is None else content for name, content in kept.items()}
+    _judge_page(folder, run, cases, shown, recorded.get("drawing") == here["drawing"], verdict)
+    if alike or pictures or verdict.unjudged:
+        verdict.remarks.append(
+            f"figures were drawn with {_versions(recorded)}, and here with {_versions(here)}"
+        )
+    if alike:
+        verdict.remarks.append(f"other bytes that show the same: {', '.join(alike)}")
+    if pictures:
+        verdict.remarks.append(f"other pixels, of drawings that show the same: {', '.join(pictures)}")
+    return verdict
 
 
-def _versions(found: dict | None) -> str:
-    return " ".join(f"{name} {version}" for name, version in (found or {}).items()) or "unknown versions"
+def _judge_page(folder, run, cases, shown, same_code, verdict) -> None:
+    """The page is made of the cases and the figures that lie beside it, whoever drew those."""
+    try:
+        wanted = page.render(run, cases, shown).encode()
+    except (AttributeError, KeyError, TypeError) as error:
+        verdict.problems.append(f"{files.RUN}: is not that of a report ({type(error).__name__}: {error})")
+        return
+    if _content(folder / files.PAGE) == wanted:
+        return
+    if same_code:
+        verdict.problems.append(f"{files.PAGE}: is not what the cases give")
+    else:
+        verdict.unjudged.append(f"{files.PAGE} was written by another version of samebits.report")
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _versions(found: dict) -> str:
+    return " ".join(f"{name} {version}" for name, version in found.items()) or "unknown versions"
