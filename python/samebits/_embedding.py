@@ -34,10 +34,10 @@ def embedding(
         on_invalid: what the row of an id outside ``[0, V)`` is: ``"nan"``, ``"zero"``, or ``"raise"``
             (``ValueError`` naming the first such position; waits for the device). Such an id takes no part in
             the gradient.
-        grad_accumulator: ``[V, H]`` float32 buffer (float64 for a float64 weight) to which backward adds
-            the gradient, one rounding each, before any rounding to the dtype of ``weight``; rows that no id
-            refers to are not touched, and ``weight.grad`` is left alone. Not under torch.compile, transforms
-            or ``create_graph``.
+        grad_accumulator: ``[V, H]`` float32 buffer (float64 for a float64 weight), its last axis dense, to
+            which backward adds the gradient, one rounding each, before any rounding to the dtype of
+            ``weight``; rows that no id refers to are not touched, and ``weight.grad`` is left alone. Not
+            under torch.compile, transforms or ``create_graph``.
         backend: force one of ``samebits.backends()`` by name.
 
     Returns:

@@ -150,10 +150,11 @@ def linear_logp(
             logit. Cannot change a bit. For bfloat16 under ``tc16`` without ``return_entropy``, on GPUs of
             compute capability 9.0, whose forward kernel writes them (where it takes the shapes: another
             engine computes the logits twice); elsewhere they are recomputed.
-        grad_weight_accumulator: ``[V, H]`` float32 buffer (float64 for float64 operands) to which backward
-            adds the gradient of ``weight``, one rounding each; ``weight.grad`` is then left alone. A pass
-            that asks for other gradients alone, as ``torch.autograd.grad(loss, hidden)``, leaves it alone
-            too. Not under torch.compile, transforms or ``create_graph``.
+        grad_weight_accumulator: ``[V, H]`` float32 buffer (float64 for float64 operands), its last axis
+            dense, to which backward adds the gradient of ``weight``, one rounding each; ``weight.grad`` is
+            then left alone. A pass that asks for other gradients alone, as
+            ``torch.autograd.grad(loss, hidden)``, leaves it alone too. Not under torch.compile, transforms or
+            ``create_graph``.
         rows: as in :func:`logp`; only rows that take part are computed.
         out: as in :func:`logp`.
         precision: as in :func:`logp`.

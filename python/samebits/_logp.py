@@ -203,7 +203,7 @@ def logp(
     Raises:
         ValueError, TypeError: an argument that is not allowed; the message names it, what it was and what it
             may be. Nothing has been written.
-        RuntimeError: no backend can run the request.
+        RuntimeError: no backend can run the request, or a result finds no memory: the message says which.
     """
     _torch_private.refuse_compiled_transform()
     ids, listed = targets, rows

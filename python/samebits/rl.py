@@ -66,7 +66,7 @@ def clipped_ratio_loss(
 
     Determinism level: cross_device (docs/contract.md, "Loss terms"). Contract ``exp.v1``. Computed as ``-A``
     times r, or times the bound where r is beyond the one that binds (the upper one where A >= 0, the lower
-    one elsewhere): one subtraction, one exponential, one product.
+    one elsewhere): one subtraction, one product, and the exponential twice, once to see where it is beyond.
 
     Args:
         logp: ``[...]`` float32 or float64 log-probabilities under the policy in training.
