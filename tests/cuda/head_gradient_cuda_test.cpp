@@ -88,13 +88,17 @@ TEST(CudaHeadGradient, tiles_full_of_targets_equal_the_cpu) {
     }
 }
 
-// Slices with one segment and with two, vocabularies that no block divides, hidden sizes beyond a segment.
+// Slices with one segment and with two, vocabularies that no block divides, hidden sizes beyond a segment and such as end
+// within a tile, a run of 64 columns of it, and 16 bytes.
 TEST(CudaHeadGradient, long_vocabularies_and_hidden_sizes_equal_the_cpu) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32})
     for (const auto& [rows, vocab, size] : {std::array<std::int64_t, 3>{2, 131072, 16},
                                             {3, 70001, 24},
                                             {40, 9000, 33},
                                             {130, 1025, 64},
+                                            {60, 300, 200},
+                                            {60, 300, 390},
+                                            {60, 300, 584},
                                             {5, 200, 8208}}) {
       SCOPED_TRACE(std::string(dtype_name(dtype)) + ", V " + std::to_string(vocab));
       Rng rng(static_cast<std::uint64_t>(vocab));

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
     const Item item = item_of(split, first, __ffs(static_cast<int>(occurs)) - 1);
     const std::int64_t row = row_of(item), column = item.piece * kWidth;
     Real sum[kWidth];
-    sum_run(terms, runs, runs.run[row], long_runs, column, sum);
+    sum_run(terms, runs.order.position, runs.run[row], long_runs, column, sum);
     Outputs* to = place_of(row, column);
     Outputs outputs = {};
     if constexpr (accumulate) outputs = *to;

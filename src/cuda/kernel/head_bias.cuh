@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kBiasThreads)
   if constexpr (sizeof(Real) == 4) {
     const IdRun run = runs.run[first + column];
     float own[1] = {};
-    if (run.first != run.end) sum_run(terms, runs, run, long_runs, 0, own);
+    if (run.first != run.end) sum_run(terms, runs.order.position, run, long_runs, 0, own);
     value = value + own[0];
   }
   store_rounded(grad, dtype, (first + column) * stride, value);

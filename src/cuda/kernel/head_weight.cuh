@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kWeightThreads)
   if (column >= size) return;
   const IdRun run = runs.run[to.first + row];
   float value[width], own[width] = {};
-  if (run.first != run.end) sum_run(terms, runs, run, long_runs, column, own);
+  if (run.first != run.end) sum_run(terms, runs.order.position, run, long_runs, column, own);
   const auto from = *reinterpret_cast<const WeightElements<float, width>*>(total + row * size + column);
   const double up = order::power_of_2(scale_exponent(*scalars));
 #pragma unroll

@@ -7,6 +7,7 @@
 //   static constexpr int kAhead = ...; positions that are loaded at once
 //   Values load(std::int64_t position, std::int64_t column) const;
 //   static void add(const Values&, Real (&sum)[kWidth]);  one rounded step for each column
+//   std::int64_t at(std::int64_t column, int i) const;    which column is its i-th; without it: column + i
 #pragma once
 
 #include "cuda/kernel/id_order.h"
@@ -62,12 +63,12 @@ __device__ __forceinline__ void sum_segment(const Terms& terms, const std::int32
 
 // The whole sum of an id that occurs. `column` begins Terms::kWidth columns.
 template <class Terms>
-__device__ __forceinline__ void sum_run(const Terms& terms, const IdRuns& runs, IdRun run,
+__device__ __forceinline__ void sum_run(const Terms& terms, const std::int32_t* position, IdRun run,
                                         const LongRuns<typename Terms::Real>& long_runs, std::int64_t column,
                                         typename Terms::Real (&total)[Terms::kWidth]) {
   using Real = typename Terms::Real;
   if (!is_long(run)) {
-    sum_segment(terms, runs.order.position + run.first, run.end - run.first, column, total);
+    sum_segment(terms, position + run.first, run.end - run.first, column, total);
 #pragma unroll
     for (auto& value : total) value = Real(0) + value;  // a chain of fma may end in -0
     return;
@@ -75,9 +76,14 @@ __device__ __forceinline__ void sum_run(const Terms& terms, const IdRuns& runs, 
 #pragma unroll
   for (auto& value : total) value = 0;
   for (std::uint32_t first = run.first; first < run.end; first += kSumSegment) {
-    const Real* sum = long_runs.partial + long_row(first, first == run.first) * long_runs.stride + column;
+    const Real* sum = long_runs.partial + long_row(first, first == run.first) * long_runs.stride;
 #pragma unroll
-    for (int i = 0; i < Terms::kWidth; ++i) total[i] = total[i] + sum[i];
+    for (int i = 0; i < Terms::kWidth; ++i) {
+      if constexpr (requires { terms.at(column, i); })
+        total[i] = total[i] + sum[terms.at(column, i)];
+      else
+        total[i] = total[i] + sum[column + i];
+    }
   }
 }
 

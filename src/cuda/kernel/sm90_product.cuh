@@ -169,15 +169,6 @@ __device__ __forceinline__ auto prepared(const Epilogue& epilogue, const Turn& t
   else
     return NothingPrepared{};
 }
-// What it is given beside the tile: that, or its part of shared memory.
-template <class Shared, class State>
-__device__ __forceinline__ auto given(const State& state, int consumer) {
-  if constexpr (std::is_same_v<State, NothingPrepared>)
-    return Shared::staging(consumer);
-  else
-    return state;
-}
-
 template <class Tile, class Epilogue>
 __global__ void __launch_bounds__(kProductThreads, 1)
     sm90_product(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -248,13 +239,18 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i] = 0;
       }
       const LiveShape live = live_shape(shape);
-      const auto beside = given<Shared>(state, consumer);
       TileAt half_at = turn.tile;
+      const auto finish = [&](auto& part, int half) {
+        if constexpr (std::is_same_v<decltype(state), const NothingPrepared>)
+          epilogue.run(part, half, half_at, live, Shared::staging(consumer));
+        else
+          epilogue.run(part, half, half_at, live, Shared::staging(consumer), state);
+      };
       if constexpr (Epilogue::kLong) {
         // Half by half over the same registers: code that is walked through once a tile has to fit the instruction cache.
 #pragma unroll 1
         for (int half = 0;; ++half) {
-          epilogue.run(d[0], half, half_at, live, beside);
+          finish(d[0], half);
           if (half + 1 == Tile::kHalves) break;
 #pragma unroll
           for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i];
@@ -263,7 +259,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       } else {
 #pragma unroll
         for (int half = 0; half < Tile::kHalves; ++half) {
-          epilogue.run(d[half], half, half_at, live, beside);
+          finish(d[half], half);
           half_at.row += kHalfRows;
         }
       }

@@ -76,6 +76,49 @@ struct StoreSegment {
   }
 };
 
+// The same without a bias, of pairs of elements that are there whole and aligned.
+struct StoreTotal {
+  static constexpr int kStagingBytes = 0;
+  static constexpr bool kParts = false, kLong = true;
+  template <class Tile>
+  static constexpr bool kPairs = false;
+  float* total;
+  std::int64_t stride;
+  int columns;  // even, as stride is
+  bool first;
+
+  template <int n>
+  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
+                                      char*) const {
+    if (first) return store<true>(d, tile, live);
+    if (live.depth > 0) store<false>(d, tile, live);
+  }
+  __device__ void end() const {}
+
+ private:
+  template <bool starts, int n>
+  __device__ __forceinline__ void store(const float (&d)[n], const TileAt& tile,
+                                        const LiveShape& live) const {
+    const Fragment at(tile);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (at.row + 8 * h >= live.rows) continue;
+      auto* to = reinterpret_cast<float2*>(total + (at.row + 8 * h) * stride + at.column);
+#pragma unroll
+      for (int j = 0; j < n / 4; ++j) {
+        if (at.column + 8 * j >= columns) continue;
+        const float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
+        if constexpr (starts) {
+          to[4 * j] = value;
+        } else {
+          const float2 sum = to[4 * j];
+          to[4 * j] = {sum.x + value.x, sum.y + value.y};
+        }
+      }
+    }
+  }
+};
+
 // out = the last segment on top of the `partial` sum (null: none), with the bias, rounded to the operand type.
 template <class T>
 struct StoreRounded {

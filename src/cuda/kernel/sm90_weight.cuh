@@ -11,11 +11,12 @@ namespace samebits::cuda {
 // in fp32 until the registers of the tile are free, and then get what their rows add: there are few of them.
 template <class T, bool accumulate>
 struct FinishWeight {
-  static constexpr int kStagingBytes = 0;
+  // Of a warp: 16 rows of 64 columns on their way out, 16 bytes of row r at place (i ^ r % 8).
+  static constexpr int kBufferBytes = accumulate ? 0 : 16 * 128;
+  static constexpr int kStagingBytes = 4 * kConsumers * kBufferBytes;
   static constexpr bool kParts = false, kLong = true;
   template <class Tile>
   static constexpr bool kPairs = false;
-  static constexpr int kAhead = 4;
   // Room for the rows of one tile that wait, of a warpgroup.
   static constexpr int kRoomColumns = 192, kRoomElements = 128 * kRoomColumns;
   using Out = std::conditional_t<accumulate, float, T>;
@@ -32,10 +33,7 @@ struct FinishWeight {
     float y;
     std::uint32_t largest_scale;
   };
-  __device__ __forceinline__ static int own_row() {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
-    return local_row_of(lane, warp);
-  }
+  __device__ __forceinline__ static int own_row() { return local_row_of(lane(), warp()); }
   __device__ __forceinline__ Prepared prepare(const TileAt& tile, const LiveShape& live) const {
     Prepared own{{}, nullptr, 0, end_.scalars->largest_scale};
     const int row = tile.row + own_row();
@@ -49,48 +47,23 @@ struct FinishWeight {
   }
 
   template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], int half, const TileAt& tile,
-                                      const LiveShape& live, const Prepared& own) const {
+  __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
+                                      char* staging, const Prepared& own) const {
     static_assert(2 * n == kRoomColumns);
-    const Fragment at(tile);
     const PowerOf2 up = power(own.largest_scale);
-    const unsigned waiting = __ballot_sync(kWarp, own.run.first != own.run.end) >> 16 * half;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = at.row + 8 * h;
-      if (row >= live.rows) continue;
-      const bool waits = (waiting >> (static_cast<int>(threadIdx.x) % 32 / 4 + 8 * h) & 1) != 0;
-      const auto* sum = first ? nullptr : reinterpret_cast<const float2*>(total + row * size + at.column);
-      auto* keep = reinterpret_cast<float2*>(
-          kept(kHalfRows * half + row - tile.row, row, at.column - tile.column, at.column));
-      Out* out = static_cast<Out*>(end_.out) + row * end_.stride + at.column;
-#pragma unroll
-      for (int from = 0; from < n / 4; from += kAhead) {
-        // Of what is there, some at a time: no load passes a store.
-        float2 before[kAhead] = {};
-        if (sum != nullptr)
-#pragma unroll
-          for (int i = 0; i < kAhead; ++i)
-            if (at.column + 8 * (from + i) < size) before[i] = sum[4 * (from + i)];
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-          const int j = from + i;
-          if (at.column + 8 * j >= size) break;
-          float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
-          if (sum != nullptr) value = {before[i].x + value.x, before[i].y + value.y};
-          if (waits)
-            keep[4 * j] = value;
-          else  // the +0 that no row adds makes a -0 of the scaling +0
-            write(out + 8 * j, scaled(value.x, up) + 0.0f, scaled(value.y, up) + 0.0f);
-        }
-      }
-    }
+    const unsigned waiting = __ballot_sync(kWarp, own.run.first != own.run.end) >> 16 * half & 0xffff;
+    if (!first) add_total(d, tile, live);
+    if (waiting != 0) keep_rows(d, half, tile, waiting);
+    if constexpr (!accumulate)
+      if (end_.out_in_chunks)
+        return write_chunks(d, tile, live, staging + warp() * kBufferBytes, waiting, up);
+    write_pairs(d, tile, live, waiting, up);
   }
 
   // Behind the last half of a tile: all lanes finish the rows that wait, two at a time.
   __device__ __forceinline__ void after(const TileAt& tile, const Prepared& own) const {
     __syncwarp();
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    const int lane = FinishWeight::lane(), warp = FinishWeight::warp();
     const IdRun& run = own.run;
     const unsigned waiting = __ballot_sync(kWarp, run.first != run.end);
     const unsigned single = __ballot_sync(kWarp, run.end - run.first == 1);
@@ -124,6 +97,108 @@ struct FinishWeight {
   }
   __device__ __forceinline__ static float scaled(float value, const PowerOf2& up) {
     return value * up.most * up.rest;
+  }
+  // The same of a row to which nobody adds: the +0 makes a -0 of the scaling +0, and no number is lost at the second factor.
+  __device__ __forceinline__ static float alone(float value, const PowerOf2& up) {
+    return order::fma(value * up.most, up.rest, 0.0f);
+  }
+
+  static constexpr int kUnit = 32;  // a thread's elements of 64 rows x 64 columns
+  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / 32 % 4; }
+  __device__ __forceinline__ static bool waits(unsigned waiting, int h) {
+    return (waiting >> (lane() / 4 + 8 * h) & 1) != 0;
+  }
+
+  // The segments before on top of which this one comes; of them, some at a time: no load passes a store.
+  template <int n>
+  __device__ __forceinline__ void add_total(float (&d)[n], const TileAt& tile, const LiveShape& live) const {
+    const Fragment at(tile);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = at.row + 8 * h;
+      if (row >= live.rows) continue;
+      const auto* sum = reinterpret_cast<const float2*>(total + row * size + at.column);
+#pragma unroll
+      for (int j = 0; j < n / 4; ++j) {
+        if (at.column + 8 * j >= size) break;
+        const float2 before = sum[4 * j];
+        d[4 * j + 2 * h] = before.x + d[4 * j + 2 * h];
+        d[4 * j + 2 * h + 1] = before.y + d[4 * j + 2 * h + 1];
+      }
+    }
+  }
+
+  template <int n>
+  __device__ __forceinline__ void keep_rows(const float (&d)[n], int half, const TileAt& tile,
+                                            unsigned waiting) const {
+    const Fragment at(tile);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (!waits(waiting, h)) continue;
+      const int row = at.row + 8 * h;
+      auto* to = reinterpret_cast<float2*>(
+          kept(kHalfRows * half + row - tile.row, row, at.column - tile.column, at.column));
+#pragma unroll
+      for (int j = 0; j < n / 4; ++j)
+        if (at.column + 8 * j < size) to[4 * j] = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
+    }
+  }
+
+  // Rows that do not wait.
+  template <int n>
+  __device__ __forceinline__ void write_pairs(const float (&d)[n], const TileAt& tile, const LiveShape& live,
+                                              unsigned waiting, const PowerOf2& up) const {
+    const Fragment at(tile);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = at.row + 8 * h;
+      if (row >= live.rows || waits(waiting, h)) continue;
+      Out* out = static_cast<Out*>(end_.out) + row * end_.stride + at.column;
+#pragma unroll
+      for (int j = 0; j < n / 4; ++j)
+        if (at.column + 8 * j < size)
+          write(out + 8 * j, alone(d[4 * j + 2 * h], up), alone(d[4 * j + 2 * h + 1], up));
+    }
+  }
+
+  // The same through shared memory, so that lines of memory are written whole: 64 columns at a time, 16 bytes a lane.
+  template <int n>
+  __device__ __forceinline__ void write_chunks(const float (&d)[n], const TileAt& tile, const LiveShape& live,
+                                               char* buffer, unsigned waiting, const PowerOf2& up) const {
+    // Matrix i of four: rows 8 (i % 2), columns 8 (i / 2) of a run of 16 columns.
+    const int in_matrix = lane() % 8, to_column = lane() / 16;
+    const std::uint32_t to = shared_address(buffer) + (in_matrix + 8 * (lane() / 8 % 2)) * 128;
+    const int from_row = lane() / 8, chunk = lane() % 8;
+    const char* const from = buffer + from_row * 128 + (chunk ^ from_row) * 16;
+    const int first_row = tile.row + 16 * warp(), room = static_cast<int>(size) - tile.column - 8 * chunk;
+    const int rows = min(max(live.rows - first_row, 0), 16);
+    const unsigned left_out = (waiting | ~0u << rows) >> from_row;
+    uint4* out = reinterpret_cast<uint4*>(static_cast<T*>(end_.out) + (first_row + from_row) * end_.stride +
+                                          tile.column) +
+                 chunk;
+    const std::int64_t step = end_.stride / 2;  // of 4 rows
+#pragma unroll
+    for (int unit = 0; unit < n / kUnit; ++unit, out += 8) {
+      const auto pair = [&](int j, int h) {
+        const int i = unit * kUnit + 4 * j + 2 * h;
+        return pair_of<T>(alone(d[i], up), alone(d[i + 1], up));
+      };
+#pragma unroll
+      for (int j = 0; j < 8; j += 2)
+        store_matrices(to + ((j + to_column) ^ in_matrix) * 16, pair(j, 0), pair(j, 1), pair(j + 1, 0),
+                       pair(j + 1, 1));
+      __syncwarp();
+      uint4 words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)  // row 4 i further: its place is the same, but for the 4 of (i ^ row % 8)
+        words[i] = *reinterpret_cast<const uint4*>(
+            i % 2 == 0 ? from + i * 512 : buffer + (from_row + 4 * i) * 128 + (chunk ^ (from_row + 4)) * 16);
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if ((left_out >> 4 * i & 1) == 0 && room > 64 * unit) out[i * step] = words[i];
+    }
   }
 
   // Where an element waits: at (local row, local column) of the warpgroup's room, or at its place in the total.
@@ -165,6 +240,10 @@ struct FinishWeight {
       for (int i = 0; i < kLanePairs; ++i)
         if (column + 64 * i < epilogue.size) values.pair[i] = epilogue.pair_at(from, column + 64 * i);
       return values;
+    }
+    // Of its i-th column; what lies beyond the last one is nobody's.
+    __device__ __forceinline__ std::int64_t at(std::int64_t column, int i) const {
+      return min(column + i / 2 * 64, epilogue.size - 2) + i % 2;
     }
     __device__ __forceinline__ static void add(const Values& values, float (&sum)[kWidth]) {
 #pragma unroll
@@ -223,30 +302,8 @@ struct FinishWeight {
                                              const PowerOf2& up, int lane) const {
     const Waiting waiting(*this, tile, local_row, lane);
     float own[2 * kLanePairs];
-    if (is_long(run)) {
-      add_long(run, waiting.column, own);
-    } else {
-      sum_segment(LaneTerms{*this}, end_.order.position + run.first, run.end - run.first, waiting.column,
-                  own);
-#pragma unroll
-      for (float& value : own) value = 0.0f + value;
-    }
+    sum_run(LaneTerms{*this}, end_.order.position, run, end_.long_runs, waiting.column, own);
     waiting.write(*this, up, own);
-  }
-
-  // sum_run's of a long run.
-  __device__ __forceinline__ void add_long(const IdRun& run, std::int64_t column,
-                                           float (&own)[2 * kLanePairs]) const {
-#pragma unroll
-    for (float& value : own) value = 0;
-    for (std::uint32_t first = run.first; first < run.end; first += kSumSegment) {
-      const float* sum = end_.long_runs.partial + long_row(first, first == run.first) * end_.long_runs.stride;
-#pragma unroll
-      for (int i = 0; i < 2 * kLanePairs; ++i) {
-        const std::int64_t at = column + i / 2 * 64 + i % 2;
-        if (at < size) own[i] = own[i] + sum[at];
-      }
-    }
   }
 
   __device__ __forceinline__ static void write(Out* to, float low, float high) {

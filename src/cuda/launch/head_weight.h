@@ -30,6 +30,7 @@ struct WeightFinish {
       nullptr;  // grad_weight's row of the task's first column, of the operands' type, or float to add to
   std::int64_t stride = 0;
   bool accumulate = false;
+  bool out_in_chunks = false;  // of 16 bytes, aligned to them
   const HeadScalars* scalars = nullptr;
   // Of what rows add to the columns that are their targets.
   const IdRun* run = nullptr;  // of the task's first column

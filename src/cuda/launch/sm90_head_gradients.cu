@@ -15,9 +15,13 @@ void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, co
   for (std::size_t done = 0; done < task.segments.size(); done += static_cast<std::size_t>(shape.parts)) {
     shape.parts = static_cast<int>(std::min<std::size_t>(kMostParts, task.segments.size() - done));
     std::copy_n(task.segments.begin() + static_cast<std::ptrdiff_t>(done), shape.parts, shape.part);
-    launch_product<Sm90Tile<T, false, true, 2>>(
-        "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
-        head.weight_rows(task.column, task.columns), shape, epilogue, call);
+    const auto run = [&]<int cluster>() {
+      launch_product<Sm90Tile<T, false, true, cluster>>(
+          "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
+          head.weight_rows(task.column, task.columns), shape, epilogue, call);
+    };
+    // A cluster has two row tiles.
+    shape.rows <= 128 ? run.template operator()<1>() : run.template operator()<2>();
   }
 }
 
@@ -35,7 +39,7 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, co
         {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
   };
   if (task.finish == nullptr)
-    return run(StoreSegment<T>{task.total, size, static_cast<int>(size), first, nullptr, 0});
+    return run(StoreTotal{task.total, size, static_cast<int>(size), first});
   if (task.finish->accumulate)
     run(FinishWeight<T, true>{task.total, size, first, *task.finish});
   else
