@@ -100,7 +100,8 @@ WeightFinish weight_finish(const core::LinearLogpGradient& problem, const HeadGr
   finish.out = static_cast<std::byte*>(problem.grad_weight) + column * problem.grad_weight_stride * element;
   finish.stride = problem.grad_weight_stride;
   finish.accumulate = problem.accumulate;
-  finish.out_in_chunks = aligned(finish.out, 16) && finish.stride * element % 16 == 0 && head.hidden_size * element % 16 == 0;
+  finish.out_in_chunks =
+      aligned(finish.out, 16) && finish.stride * element % 16 == 0 && head.hidden_size * element % 16 == 0;
   finish.scalars = at.scalars;
   finish.run = targets.runs.run + column;
   finish.order = targets.runs.order;

@@ -38,8 +38,7 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, co
         "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
         {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
   };
-  if (task.finish == nullptr)
-    return run(StoreTotal{task.total, size, static_cast<int>(size), first});
+  if (task.finish == nullptr) return run(StoreTotal{task.total, size, static_cast<int>(size), first});
   if (task.finish->accumulate)
     run(FinishWeight<T, true>{task.total, size, first, *task.finish});
   else
