@@ -45,6 +45,8 @@ bench: build  ## speed tables and JSON
 	$(PACKAGE) $(PYTHON) -m samebits.bench --op logp --tokens 1 64 1024 --vocab 131072 --dtype fp32 bf16 \
 	  --mode fwd fwdbwd --threads 1 2 --seconds 5 --json bench/results/logp.json $(BENCH_ARGS)
 	$(PACKAGE) $(PYTHON) -m samebits.bench --op call --dtype fp32 --mode fwd fwdbwd --json bench/results/call.json
+	$(PACKAGE) $(PYTHON) -m samebits.bench --op masked_sum masked_mean ratio clipped_ratio_loss kl_k3 \
+	  --tokens 100000 --dtype fp32 --mode fwd fwdbwd --json bench/results/terms.json
 	$(BUILD)/bench/samebits_bench --benchmark_out=bench/results/cpp.json --benchmark_out_format=json
 
 wheel: setup  ## dist/samebits-*.whl
