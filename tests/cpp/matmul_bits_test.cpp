@@ -12,7 +12,7 @@ constexpr DType kOperands[] = {DType::kFloat32, DType::kFloat64, DType::kBFloat1
 class MatmulBits : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(MatmulBits, random_products_equal_the_twin) {
-  constexpr int kCases = 3000;
+  constexpr int kCases = 10000;
   for (int i = 0; i < kCases; ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
     Rng rng(static_cast<std::uint64_t>(i));
