@@ -38,22 +38,26 @@ struct WarpStore {
   }
 };
 
-// P of a tile. `sloped`: rows may have an entropy gradient. `scattered`: row i is row to[i] of P, and rows beyond the live
-// ones are not written; else they are +0.
-template <class T, bool sloped, bool scattered = false>
+// How P is written: through shared memory, which takes the fewest instructions; by the threads themselves, where a stage of
+// the ring needs that memory more; or row i at row to[i] of P, and rows beyond the live ones, elsewhere +0, not at all.
+enum class PWay { kCopied, kDirect, kScattered };
+
+// P of a tile. `sloped`: rows may have an entropy gradient.
+template <class T, bool sloped, PWay way = PWay::kCopied>
 struct StoreP {
-  static constexpr int kStagingBytes = scattered ? 0 : 4 * kConsumers * WarpStore::kBytes;
+  static constexpr int kStagingBytes = way == PWay::kCopied ? 4 * kConsumers * WarpStore::kBytes : 0;
   static constexpr bool kParts = false, kLong = true;
   template <class Tile>
   static constexpr bool kPairs = false;
-  CUtensorMap out;         // of P, boxes of 64 columns x 16 rows
+  CUtensorMap out;         // copied: of P, boxes of 64 columns x 16 rows
   HeadColumns<T> columns;  // `vocab`: columns of P
   HeadRowInputs inputs;
   const order::PRow* p_rows;  // of the first row of the range
   std::int64_t column;        // of P's first column
-  T* p;                       // scattered
+  T* p;                       // direct or scattered
   std::int64_t p_stride;
-  const std::int32_t* to;
+  int rows_of_p;           // direct
+  const std::int32_t* to;  // scattered
 
   struct Rows {
     float inverse_tau[2], reference[2];
@@ -87,7 +91,7 @@ struct StoreP {
     write<n / kUnit>(d, tile, tile.column, live, rows, staging);
   }
   __device__ void end() const {
-    if (!scattered && threadIdx.x % 32 == 0) store_wait_read<0>();
+    if (way == PWay::kCopied && threadIdx.x % 32 == 0) store_wait_read<0>();
   }
 
   // P of the first `units` units of d, whose first is at `column` of P's; d is used up.
@@ -103,8 +107,10 @@ struct StoreP {
     for (int number = 0; column < columns.vocab; ++number, column += 64) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) fill(d, column, rows, h, at.row + 8 * h);
-      if constexpr (scattered)
+      if constexpr (way == PWay::kScattered)
         scatter(pair, at.row, column, live);
+      else if constexpr (way == PWay::kDirect)
+        write_direct(pair, at.row, column);
       else
         store.chunk(column, number, pair);
       if (number + 1 == units) break;
@@ -126,6 +132,36 @@ struct StoreP {
       T* line = p + to[row] * p_stride + column + 2 * (threadIdx.x % 4);
 #pragma unroll
       for (int j = 0; j < 8; ++j) *reinterpret_cast<std::uint32_t*>(line + 8 * j) = pair(j, h);
+    }
+  }
+
+  // A unit, 16 bytes a thread: the threads of a quad exchange words until each has those of one run of 8 columns in four.
+  template <class Pair>
+  __device__ __forceinline__ void write_direct(Pair pair, int first, int column) const {
+    const int quad = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = first + 8 * h;
+      auto* line = reinterpret_cast<uint4*>(p + row * p_stride + column);
+#pragma unroll
+      for (int j = 0; j < 8; j += 4) {
+        std::uint32_t word[4] = {pair(j, h), pair(j + 1, h), pair(j + 2, h), pair(j + 3, h)};
+        turn_quad(word, quad);
+        if (row < rows_of_p) line[j + quad] = {word[0], word[1], word[2], word[3]};
+      }
+    }
+  }
+  // word[i] of thread k becomes word[k] of thread i.
+  __device__ __forceinline__ static void turn_quad(std::uint32_t (&word)[4], int quad) {
+#pragma unroll
+    for (int step = 1; step <= 2; ++step) {
+      const bool upper = (quad & step) != 0;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        std::uint32_t &low = word[i * (3 - step)], &high = word[i * (3 - step) + step];
+        const std::uint32_t other = __shfl_xor_sync(kWarp, upper ? low : high, step);
+        (upper ? low : high) = other;
+      }
     }
   }
 
@@ -175,7 +211,7 @@ struct StoreP {
 template <class T>
 struct SaveP {
   using Statistics = BlockStatistics<T, false>;
-  using P = StoreP<T, false>;
+  using P = StoreP<T, false, PWay::kDirect>;
   static constexpr int kStagingBytes = Statistics::kStagingBytes + P::kStagingBytes;
   static constexpr bool kParts = false, kLong = true;
   template <class Tile>

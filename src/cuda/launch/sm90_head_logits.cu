@@ -40,8 +40,9 @@ void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, co
   if constexpr (kIsBFloat16<T>)
     if (task.p_rows > 0) {
       SaveP<T> epilogue{statistics.template operator()<false>(), {}, task.reference + task.range.first};
-      epilogue.p.out =
-          tensor_map({task.p, head.shape.dtype, head.shape.vocab, task.p_rows, task.p_stride}, 16);
+      epilogue.p.p = static_cast<T*>(task.p);
+      epilogue.p.p_stride = task.p_stride;
+      epilogue.p.rows_of_p = static_cast<int>(task.p_rows);
       epilogue.p.columns = epilogue.statistics.columns;
       epilogue.p.inputs = epilogue.statistics.inputs;
       return run("sm90_save_p", epilogue);
@@ -51,8 +52,9 @@ void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, co
 
 template <class T>
 void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core::DeviceCall& call) {
-  const auto run = [&]<bool sloped, bool scattered>() {
-    StoreP<T, sloped, scattered> epilogue{};
+  const auto run = [&]<bool sloped, PWay way>() {
+    constexpr bool scattered = way == PWay::kScattered;
+    StoreP<T, sloped, way> epilogue{};
     if (!scattered)
       epilogue.out = tensor_map({task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride}, 16);
     epilogue.columns = head.columns_of(task.column, task.columns);
@@ -72,8 +74,9 @@ void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core:
       launch_logits<T>("sm90_fill_p", hidden, weight, shape, epilogue, call);
   };
   if constexpr (kIsBFloat16<T>)
-    if (task.to != nullptr) return run.template operator()<false, true>();
-  task.sloped ? run.template operator()<true, false>() : run.template operator()<false, false>();
+    if (task.to != nullptr) return run.template operator()<false, PWay::kScattered>();
+  task.sloped ? run.template operator()<true, PWay::kCopied>()
+              : run.template operator()<false, PWay::kCopied>();
 }
 
 template void sm90_block_stats(const Sm90HeadOperands<order::BFloat16>&, const StatsTask&,
