@@ -1,8 +1,8 @@
 // Forward pass of row.v1 where rows are few, so that every step that waits for another one counts. A cluster takes a row.
 //
-// All loads are under way before anything else happens. Each warp tells all CTAs of the cluster its maximum before it
-// computes exponentials, so that M is there when its blocks are; then it sends one integer to the first CTA, where a warp
-// adds these up and ends the row.
+// What needs no memory happens while the kernel ahead ends; then all loads are under way before anything else. Each warp
+// tells all CTAs of the cluster its maximum before it computes exponentials, so that M is there when its blocks are; then
+// it sends one integer to the first CTA, where a warp adds these up and ends the row.
 #pragma once
 
 #include "cuda/kernel/row_finish.cuh"
@@ -12,7 +12,10 @@
 
 namespace samebits::cuda {
 
-inline constexpr int kFewThreads = 512;  // of a CTA at most
+// Warps of a CTA at most, and of one whose warps take one unit each, where as many as possible help.
+inline constexpr int kFewWarps = 16;
+template <class T>
+inline constexpr int kFewWarpsOfOne = sizeof(T) == 4 ? 32 : 16;
 
 // An array of one value per row, evenly spaced.
 template <class Void>
@@ -41,10 +44,16 @@ struct FewProblem : core::RowRules {
     return row_temperature.dtype == DType::kFloat32 ? *row_temperature.at<float>(row)
                                                     : *row_temperature.at<double>(row);
   }
-  // In the order of the program, ahead of the logits.
-  __device__ std::int64_t target(std::int64_t row) const {
-    if (targets.dtype == DType::kInt32) return *targets.at<volatile std::int32_t>(row);
-    return *targets.at<volatile std::int64_t>(row);
+  // Ahead of the asynchronous copies that follow: the compiler would put it behind them, did warps not meet here, and it
+  // would come when all of them have.
+  __device__ __forceinline__ std::int64_t target_first(std::int64_t row) const {
+    std::int64_t id;
+    if (targets.dtype == DType::kInt32)
+      id = *targets.at<volatile std::int32_t>(row);
+    else
+      id = *targets.at<volatile std::int64_t>(row);
+    __syncwarp();
+    return id;
   }
 };
 
@@ -66,42 +75,36 @@ __device__ __forceinline__ uint4 load_once(const void* from) {
   return v;
 }
 
-// The pieces of one warp, one lane's columns of each. `stages` of them are under way at a time, into shared memory; 0: the
-// only one, into registers.
-template <class T, int stages>
+// The piece of one warp, one lane's columns of it, unit by unit. `staged`: a unit passes through shared memory, where its
+// copy waits while the warp computes on the one before it. More of them under way are slower: the first one comes later.
+template <class T, bool staged>
 struct FewLoads {
-  static constexpr int kStages = stages == 0 ? 1 : stages;
-  static constexpr int kWarpBytes = stages * Spread<T>::kUnitBytes;
+  static constexpr int kWarpBytes = staged ? Spread<T>::kUnitBytes : 0;
   const T* from;  // the lane's first column
   int column, vocab;
   char* staging;
   Spread<T> held;
 
-  __device__ __forceinline__ void start(int unit, int units) {
-    if constexpr (stages == 0) {
+  __device__ __forceinline__ void start(int unit) {
+    if constexpr (staged) {
+      const int ahead = unit * Spread<T>::kUnit;
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (column + ahead + 32 * k < vocab) copy16(shared_address(staging) + k * 512, from + ahead + 32 * k);
+    } else {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         held.miss(k);
         if (column + 32 * k < vocab) held.vectors[k] = load_once(from + 32 * k);
       }
-    } else {
-      if (unit < units) {
-        const int ahead = unit * Spread<T>::kUnit;
-        const std::uint32_t to = shared_address(staging) + unit % kStages * Spread<T>::kUnitBytes;
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-          if (column + ahead + 32 * k < vocab) copy16(to + k * 512, from + ahead + 32 * k);
-      }
-      copy_commit();
     }
   }
   // Each lane reads what it copied itself.
   __device__ __forceinline__ void take(int unit) {
-    if constexpr (stages > 0) {
-      copy_wait_all_but<kStages - 1>();
-      const char* place = staging + unit % kStages * Spread<T>::kUnitBytes;
+    if constexpr (staged) {
+      copy_wait();
 #pragma unroll
-      for (int k = 0; k < 4; ++k) held.vectors[k] = *reinterpret_cast<const uint4*>(place + k * 512);
+      for (int k = 0; k < 4; ++k) held.vectors[k] = *reinterpret_cast<const uint4*>(staging + k * 512);
       const int first = column + unit * Spread<T>::kUnit;
       if (first + Spread<T>::kUnit <= vocab) return;
 #pragma unroll
@@ -111,8 +114,9 @@ struct FewLoads {
   }
 };
 
-template <class T, bool scaled, bool entropy, int stages>
-__global__ void __launch_bounds__(kFewThreads, entropy || stages == 0 ? 1 : 2)
+// `staged`: warps take several units each.
+template <class T, bool scaled, bool entropy, bool staged>
+__global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T>), entropy || !staged ? 1 : 2)
     logp_forward_few(const __grid_constant__ FewProblem problem, const FewShape shape) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   using Row = order::RowV1;
@@ -120,21 +124,12 @@ __global__ void __launch_bounds__(kFewThreads, entropy || stages == 0 ? 1 : 2)
   extern __shared__ __align__(16) char dynamic[];
   __shared__ Barrier maxima_came, sums_came;
   let_kernel_behind_start();
-  wait_for_kernel_ahead();
   const int cluster = 1 << shape.log_cluster, rank = static_cast<int>(blockIdx.x) & (cluster - 1);
   const std::int64_t row = blockIdx.x >> shape.log_cluster;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int number = rank * warps + warp, all_warps = warps * cluster, units = shape.units;
-  const std::int64_t id = problem.target(row);
-  FewLoads<T, stages> loads;
-  loads.vocab = static_cast<int>(problem.vocab);
-  loads.column = number * units * Part::kUnit + Part::column_of(lane);
-  loads.from = problem.logits.template at<T>(row) + loads.column;
-  loads.staging = dynamic + warp * loads.kWarpBytes + lane * 16;
-#pragma unroll
-  for (int i = 0; i < loads.kStages; ++i) loads.start(i, units);
-
-  auto* const sums = reinterpret_cast<std::uint64_t*>(dynamic + warps * loads.kWarpBytes);  // S, then U
+  auto* const sums =
+      reinterpret_cast<std::uint64_t*>(dynamic + warps * FewLoads<T, staged>::kWarpBytes);  // S, then U
   auto* const maxima = reinterpret_cast<float*>(sums + 2 * all_warps);
   float* const stats = maxima + all_warps + warp * units * Part::kBlocks * (entropy ? 3 : 2);
   if (threadIdx.x == 0) {
@@ -145,6 +140,15 @@ __global__ void __launch_bounds__(kFewThreads, entropy || stages == 0 ? 1 : 2)
     barrier_expect(&sums_came, rank == 0 ? all_warps * (entropy ? 16 : 8) : 0);
   }
   cluster_arrive();
+  wait_for_kernel_ahead();
+  const std::int64_t id = problem.target_first(row);
+  FewLoads<T, staged> loads;
+  loads.vocab = static_cast<int>(problem.vocab);
+  loads.column = number * units * Part::kUnit + Part::column_of(lane);
+  loads.from = problem.logits.template at<T>(row) + loads.column;
+  loads.staging = dynamic + warp * loads.kWarpBytes + lane * 16;
+  loads.start(0);
+
   const core::RowKind kind = problem.kind(row, id);
   if (kind != core::RowKind::kLive) {
     copy_wait();
@@ -163,7 +167,7 @@ __global__ void __launch_bounds__(kFewThreads, entropy || stages == 0 ? 1 : 2)
     const bool last = i == units - 1;
     loads.take(i);
     const Extremes extreme = extremes(loads.held);
-    if constexpr (stages > 0) loads.start(i + stages, units);
+    if (staged && !last) loads.start(i + 1);
     m = scaled ? extreme.max * it : extreme.max;
     max = max_nan(max, m);
     if (last) {

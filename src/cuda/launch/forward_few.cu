@@ -10,7 +10,8 @@ namespace {
 
 struct FewPlan {
   FewShape shape;
-  int warps, stages;
+  int warps;
+  bool staged() const { return shape.units > 1; }
 };
 
 // The CTAs of a cluster share a part of the chip. Parts differ in size, so that clusters of more than two leave some
@@ -21,16 +22,15 @@ constexpr std::int64_t kLeftOut = 20;
 // least, for a kernel without clusters may not send), and they get four units each.
 template <class T>
 FewPlan few_plan(const core::LogpProblem& problem, const DeviceTraits& device) {
-  constexpr int kMostWarps = kFewThreads / 32;
   const auto units = static_cast<int>((problem.vocab + Spread<T>::kUnit - 1) / Spread<T>::kUnit);
   int cluster = device.major == 9 && problem.rows <= 4 ? 16 : 8;
   while (cluster > 2 && (problem.rows * cluster > device.multiprocessors - kLeftOut || 4 * cluster > units))
     cluster /= 2;
   FewPlan plan{};
   plan.shape.log_cluster = std::countr_zero(static_cast<unsigned>(cluster));
-  plan.warps = std::min(kMostWarps, (units + cluster - 1) / cluster);
+  plan.warps = (units + cluster - 1) / cluster;
+  if (plan.warps > kFewWarpsOfOne<T>) plan.warps = kFewWarps;
   plan.shape.units = (units + cluster * plan.warps - 1) / (cluster * plan.warps);
-  plan.stages = plan.shape.units == 1 ? 0 : 2;
   return plan;
 }
 
@@ -57,10 +57,10 @@ FewProblem few_problem(const core::LogpProblem& problem) {
 
 using Kernel = void (*)(FewProblem, FewShape);
 
-template <class T, int stages>
+template <class T, bool staged>
 Kernel kernel_of(bool scaled, bool entropy) {
-  if (entropy) return logp_forward_few<T, true, true, stages>;
-  return scaled ? logp_forward_few<T, true, false, stages> : logp_forward_few<T, false, false, stages>;
+  if (entropy) return logp_forward_few<T, true, true, staged>;
+  return scaled ? logp_forward_few<T, true, false, staged> : logp_forward_few<T, false, false, staged>;
 }
 
 template <class T>
@@ -70,14 +70,14 @@ bool launch_few(const core::LogpProblem& problem, const core::DeviceCall& call) 
              entropy = problem.wants_entropy();
   const FewPlan plan = few_plan<T>(problem, traits(call.device));
   const int most = traits(call.device).shared_bytes;
-  const int needed = plan.warps * plan.stages * Spread<T>::kUnitBytes +
+  const int needed = plan.warps * (plan.staged() ? Spread<T>::kUnitBytes : 0) +
                      few_bytes(plan.warps, plan.shape, Spread<T>::kBlocks, entropy);
   if (needed + (1 << 10) > most) return false;
   // More than half, so that no multiprocessor takes a second CTA: of this row, while others have none, or of the next
   // call, which starts early.
   const int bytes = std::max(needed, most / 2 + (2 << 10));
   const Kernel kernel =
-      plan.stages == 0 ? kernel_of<T, 0>(scaled, entropy) : kernel_of<T, 2>(scaled, entropy);
+      plan.staged() ? kernel_of<T, true>(scaled, entropy) : kernel_of<T, false>(scaled, entropy);
   LaunchShape shape{problem.rows << plan.shape.log_cluster, 32 * plan.warps, bytes,
                     1 << plan.shape.log_cluster};
   shape.early = true;
