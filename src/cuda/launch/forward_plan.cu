@@ -10,6 +10,8 @@ namespace {
 
 // Blocks whose statistics a CTA keeps in shared memory at most (48 KiB of them); longer rows are cut in any case.
 constexpr std::int64_t kMaxPartBlocks = 4096, kMaxPartBlocks64 = 2048;
+// From so many tiles on rows of fp32 are long.
+constexpr std::int64_t kLongRowTiles = 32;
 // Most scratch for statistics of cut rows; more rows than fit are done in turns.
 constexpr std::int64_t kMaxStatsBytes = std::int64_t{64} << 20;
 
@@ -37,6 +39,9 @@ Widths widths_of(const core::LogpProblem& problem, const DeviceTraits& device) {
                             BlockStats<float>::bytes(kMaxPartBlocks, true) +
                             static_cast<std::int64_t>(sizeof(FinishShared<order::RowV1>));
   if (wide > device.shared_bytes) widths.many_rows = widths.few_rows = 4;
+  // Short rows leave warps of a wide CTA without a last tile.
+  if (order::block_count(problem.vocab) < kLongRowTiles * Tile<float>::kBlocks)
+    widths.many_rows = std::max(widths.many_rows / 2, 4);
   return widths;
 }
 
