@@ -1,4 +1,5 @@
-"""Read the machine code of the CUDA kernels: no local memory, 16-byte accesses, arithmetic as written.
+"""Read the machine code of the CUDA kernels: no local memory, 16-byte accesses, arithmetic as written, no
+floats added atomically.
 
     python tools/check_cuda_code.py build/release/src/cuda/libsamebits_cuda.a
 
@@ -59,6 +60,10 @@ def problems(arch: str, name: str, code: list[str]) -> list[str]:
         for op in ("LDL", "STL")
         if count[op] > allowed
     ]
+
+    # By their own instruction, or in a loop of compare-and-swap, as in shared memory; only integers may be.
+    atomics = {op for op in code if re.match(r"(RED|ATOM)[A-Z]*\.(.*\.)?(B?F16|F32|F64|CAST?)\b", op)}
+    found += [f"{op}: a sum whose order depends on timing" for op in sorted(atomics)]
 
     def needs(pattern: str, what: str) -> None:
         if not any(re.match(pattern, op) for op in code):

@@ -8,6 +8,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
+import check_cuda_code
 import lint_bits
 import lint_docs
 import lint_includes
@@ -59,6 +60,27 @@ def test_arrows_between_rooms_are_held(lint, file, header, allowed):
 def test_code_that_could_change_bits_is_found_where_bits_are_promised(lint, line):
     assert lint(lint_bits, "src/cpu/a.cpp", line + "\n")
     assert not lint(lint_bits, "tests/cpp/a.cpp", line + "\n")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "found"),
+    [
+        ("RED.E.ADD.F32.FTZ.RN.STRONG.GPU", True),
+        ("REDG.E.ADD.F64.RN.STRONG.GPU", True),
+        ("@!P0 ATOMG.E.ADD.F32.FTZ.RN.STRONG.GPU", True),
+        ("ATOM.E.ADD.BF16", True),
+        ("ATOMS.CAST.SPIN.64", True),  # what atomicAdd of a float in shared memory becomes
+        ("ATOMG.E.CAS.STRONG.GPU", True),
+        ("REDG.E.ADD.64.STRONG.GPU", False),
+        ("ATOMS.POPC.INC.32", False),
+        ("RED.A1T0", False),
+        ("FADD.FTZ", False),
+    ],
+)
+def test_a_float_that_is_added_atomically_is_found_in_machine_code(instruction, found):
+    dump = f"arch = sm_90\n\tFunction : kernel\n        /*0000*/  {instruction} [R2.64], R5 ;\n"
+    ((arch, name, code),) = check_cuda_code.kernels(dump)
+    assert bool(check_cuda_code.problems(arch, name, code)) == found
 
 
 def test_a_long_file_is_found(lint):
