@@ -162,6 +162,19 @@ def test_a_record_of_a_head_is_checked_row_by_row_and_column_by_column():
         assert len(heads.differing_samples(record)) == 2
 
 
+def test_a_row_of_a_head_that_depends_on_its_layout_is_counted():
+    case = heads.cases(quick=True)[0]
+    every, weight = torch.arange(case.rows), case.weight(torch.arange(case.vocab))
+    whole = heads.forward(case, weight, every)
+    grad_hidden = heads.backward(case, weight, every, case.targets(every), whole, (True, False))[0]
+    counts = heads._layouts(case, weight, whole, grad_hidden)
+    assert list(counts.values()) == [0, 0, 0] and "leading shape [3, 100]" in counts
+    whole["lse"] += 1
+    grad_hidden[:] = 3
+    assert heads._layouts(case, weight, whole, grad_hidden)["leading shape [3, 100]"] > 500
+    assert all(count > 150 for count in heads._layouts(case, weight, whole, grad_hidden).values())
+
+
 def test_arithmetic_that_must_agree_and_does_not_is_a_problem(monkeypatch):
     alike = arithmetic.record("cpu", quick=True)
     assert alike["problems"] == [] and not any(line["differing"] for line in alike["operators"])

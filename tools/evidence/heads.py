@@ -174,8 +174,10 @@ def _invariances(case: Case, weight, whole, gradients) -> dict[str, int]:
             part["grad_hidden"] = backward(case, weight, at, case.targets(at), part, (True, False))[0]
             count = sum(_differ(part[n], v[at]) for n, v in {**whole, "grad_hidden": gradients[0]}.items())
             found[f"batch of {size}"] = found.get(f"batch of {size}", 0) + count
+    found["forward repeated"] = sum(_differ(v, whole[n]) for n, v in forward(case, weight, every).items())
     again = backward(case, weight, every, case.targets(every), whole, (True, True))
     found["repeated"] = sum(_differ(a, b) for a, b in zip(again, gradients, strict=True))
+    found |= _layouts(case, weight, whole, gradients[0])
     live = every[case.choices(every) >= 0]
     packed = {name: value[live] for name, value in whole.items()}
     alone = backward(case, weight, live, case.targets(live), packed, (False, True))[1]
@@ -188,7 +190,47 @@ def _invariances(case: Case, weight, whole, gradients) -> dict[str, int]:
                                      memory=memory)  # fmt: skip
             through = torch.autograd.grad(results, leaves, case.upstreams(every)[:2])
             found[f"memory {memory}"] = sum(_differ(a, b) for a, b in zip(through, gradients, strict=True))
+            found[f"memory {memory}, training against rollout"] = sum(
+                _differ(value.detach(), whole[name])
+                for name, value in results._asdict().items()
+                if name in whole
+            )
     return found
+
+
+def _layouts(case: Case, weight, whole, grad_hidden) -> dict[str, int]:
+    """Rows of results and of grad_hidden that differ: with a leading shape, listed, gathered."""
+    device = weight.device
+    every = torch.arange(case.rows, device=device)
+    drawn = inputs.hashed(case.seed, "families", every, torch.zeros_like(every)) & ((1 << 60) - 1)
+    some = drawn.argsort()[: max(1, case.rows // 3)]  # in no order
+    last = min(300, case.rows // 3 * 3)
+    listed_targets = case.targets(every)
+    upstream = case.upstreams(every)
+
+    def differing(hidden, targets, at, into, **options) -> int:
+        leaf = hidden.requires_grad_()
+        results = sb.linear_logp(leaf, weight, targets, return_lse=True, return_entropy=True,
+                                 contract=case.contract, **options)  # fmt: skip
+        used = [(v, u) for v, u in zip(results, upstream, strict=True) if u is not None]
+        flows = [torch.zeros_like(v).reshape(-1).index_copy(0, into, u[at]).view_as(v) for v, u in used]
+        (gradient,) = torch.autograd.grad([v for v, _ in used], leaf, flows)
+        return _differ(gradient.reshape(-1, case.size)[into], grad_hidden[at]) + sum(
+            _differ(value.detach().reshape(-1)[into], whole[name][at])
+            for name, value in results._asdict().items()
+        )
+
+    first = every[:last]
+    hidden = case.matrix("a", every)
+    return {
+        f"leading shape [3, {last // 3}]": differing(
+            hidden[:last].view(3, -1, case.size), listed_targets[:last].view(3, -1), first, first
+        ),
+        "a random third of the rows, listed": differing(hidden, listed_targets, some, some, rows=some),
+        "a random third of the rows, gathered": differing(
+            hidden[some], listed_targets[some], some, every[: len(some)]
+        ),
+    }
 
 
 def record(case: Case, device: str) -> dict[str, Any]:
