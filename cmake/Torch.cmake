@@ -12,6 +12,7 @@ print(";".join([torch.__version__, os.path.join(root, "include"), os.path.join(r
 ]=])
 
 function(samebits_find_torch)
+  unset(problem)  # a caller may have one of its own
   if(SAMEBITS_PYTHON)
     set(python "${SAMEBITS_PYTHON}")
   elseif(PROJECT_IS_TOP_LEVEL AND NOT DEFINED SKBUILD AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python")

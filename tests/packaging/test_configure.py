@@ -53,11 +53,14 @@ def test_cuda_on_without_a_compiler_fails_and_auto_reports(tmp_path):
         if found:
             (tools / name).symlink_to(found)
     env = {k: v for k, v in os.environ.items() if not k.startswith("CUDA")} | {"PATH": str(tools)}
-    hidden = ["-DSAMEBITS_TORCH=OFF", "-DCMAKE_CUDA_COMPILER=NOTFOUND"]
+    hidden = [f"-DSAMEBITS_PYTHON={sys.executable}", "-DCMAKE_CUDA_COMPILER=NOTFOUND"]
     status, output = configure(tmp_path / "on", "-DSAMEBITS_CUDA=ON", *hidden, env=env)
     assert status != 0 and "SAMEBITS_CUDA is ON but no CUDA compiler was found" in output
-    status, output = configure(tmp_path / "auto", "-DSAMEBITS_CUDA=AUTO", *hidden, env=env)
-    assert status == 0 and "CUDA: no CUDA compiler found" in output
+    for torch in ("ON", "AUTO"):
+        asked = (f"-DSAMEBITS_TORCH={torch}", "-DSAMEBITS_CUDA=AUTO")
+        status, output = configure(tmp_path / torch, *asked, *hidden, env=env)
+        assert status == 0 and "CUDA: no CUDA compiler found" in output
+        assert "torch: built against torch" in output
 
 
 def architectures(tmp_path, asked, native):
