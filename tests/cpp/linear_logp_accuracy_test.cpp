@@ -26,7 +26,7 @@ Exact exact(const HeadCase& head) {
   std::vector<double> W(static_cast<std::size_t>(V * H));
   for (std::int64_t i = 0; i < V * H; ++i) W[i] = element_value(head.weight, i);
   Exact out{std::vector<double>(T * H), std::vector<double>(V * H), std::vector<double>(V)};
-  std::vector<double> z(V), x(H);
+  std::vector<double> z(V), p(V), x(H);
   for (std::int64_t t = 0; t < T; ++t) {
     for (std::int64_t k = 0; k < H; ++k) x[k] = element_value(head.hidden, t * H + k);
     double most = -INFINITY, sum = 0, mean = 0;
@@ -35,16 +35,16 @@ Exact exact(const HeadCase& head) {
       for (std::int64_t k = 0; k < H; ++k) z[v] += x[k] * W[v * H + k];
       most = std::max(most, z[v]);
     }
-    for (const double value : z) sum += std::exp(value - most);
-    for (const double value : z) mean += std::exp(value - most) / sum * (value - most);
+    for (std::int64_t v = 0; v < V; ++v) sum += p[v] = std::exp(z[v] - most);
+    for (std::int64_t v = 0; v < V; ++v) mean += (p[v] /= sum) * (z[v] - most);
     const auto upstream = [&](const Values& values) {
       return values.count() ? element_value(values, t) : 0.0;
     };
     const double g = upstream(head.logp.grad_logp), h = upstream(head.logp.grad_lse),
                  e = upstream(head.logp.grad_entropy);
     for (std::int64_t v = 0; v < V; ++v) {
-      const double p = std::exp(z[v] - most) / sum;
-      const double dz = (h - g) * p + (v == head.logp.targets[t] ? g : 0.0) - e * p * (z[v] - most - mean);
+      const double dz =
+          (h - g) * p[v] + (v == head.logp.targets[t] ? g : 0.0) - e * p[v] * (z[v] - most - mean);
       for (std::int64_t k = 0; k < H; ++k) {
         out.hidden[t * H + k] += dz * W[v * H + k];
         out.weight[v * H + k] += dz * x[k];
