@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/kernel/row_finish.cuh"
+#include "cuda/prim/kernel_order.cuh"
 #include "cuda/prim/pair.cuh"
 
 namespace samebits::cuda {
@@ -13,6 +14,7 @@ struct ColumnSplit {
   std::int64_t first_row;
   int parts;
   int part_columns;
+  const void* rows = nullptr;  // GradientShared of every row of the problem; null: each CTA makes its own
 };
 
 enum class RowForm : int { kZero, kNan, kLive };
@@ -59,6 +61,17 @@ __device__ void prepare_gradient(const core::LogpProblem& problem, std::int64_t 
                                         upstream<Row>(problem.grad_lse, row),
                                         upstream<Row>(problem.grad_entropy, row));
   shared.target_value = order::gradient_target<Row>(shared.row, z_target);
+}
+
+inline constexpr int kRowThreads = 128;
+
+// The same of all rows, a row per thread: where rows have many CTAs, these wait for it only once.
+template <class Row>
+__global__ void __launch_bounds__(kRowThreads)
+    gradient_rows(const __grid_constant__ core::LogpProblem problem, GradientShared<Row>* rows) {
+  let_kernel_behind_start();
+  const std::int64_t row = blockIdx.x * std::int64_t{kRowThreads} + threadIdx.x;
+  if (row < problem.rows) prepare_gradient<Row>(problem, row, rows[row]);
 }
 
 // dx of one column, before it is rounded to the type of the logits.
@@ -192,9 +205,17 @@ __global__ void __launch_bounds__(kGradientThreads, kGradientCtas)
   const char* x = reinterpret_cast<const char*>(row_x + column);
   char* dx = reinterpret_cast<char*>(row_dx + column);
 
-  if (threadIdx.x == 0) prepare_gradient<Row>(problem, row, shared);
+  if (split.rows == nullptr && threadIdx.x == 0) prepare_gradient<Row>(problem, row, shared);
   Vectors<T> next;
   next.load(x, column, end);
+  if (split.rows != nullptr) {
+    constexpr int kWords = sizeof(shared) / 4;
+    static_assert(sizeof(shared) % 4 == 0 && kWords <= kGradientThreads);
+    wait_for_kernel_ahead();
+    const auto* from =
+        reinterpret_cast<const std::uint32_t*>(static_cast<const GradientShared<Row>*>(split.rows) + row);
+    if (threadIdx.x < kWords) reinterpret_cast<std::uint32_t*>(&shared)[threadIdx.x] = from[threadIdx.x];
+  }
   __syncthreads();
 
   const RowForm form = shared.form;

@@ -18,9 +18,17 @@ struct LaunchShape {
   int threads;
   int shared_bytes = 0;
   int cluster = 1;  // CTAs of a cluster; more than 8 where the device has room for such
-  // The kernel may start while the one before it ends, and itself waits for it (prim/kernel_order.cuh).
+  // The kernel may start while the one before it ends, and itself waits for it (prim/kernel_order.cuh); where it can.
   bool early = false;
 };
+
+// Whether the code of `kernel` that this device runs was compiled for SM90 or newer: PTX of SM80 knows neither clusters nor
+// how to wait for the kernel ahead, whatever runs it.
+inline bool has_sm90_code(const char* name, const void* kernel) {
+  cudaFuncAttributes attributes;
+  check(cudaFuncGetAttributes(&attributes, kernel), name);
+  return attributes.ptxVersion >= 90;
+}
 
 // Launches `kernel` on the call's stream; errors carry its name.
 template <class... Parameters, class... Arguments>
@@ -46,7 +54,7 @@ void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& 
     attributes[count].id = cudaLaunchAttributeClusterDimension;
     attributes[count++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
   }
-  if (shape.early) {
+  if (shape.early && has_sm90_code(name, reinterpret_cast<const void*>(kernel))) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }

@@ -1,8 +1,11 @@
 // Which forward kernel runs.
+#include <algorithm>
+
 #include "cuda/kernel/logp_forward_64.cuh"
 #include "cuda/kernel/logp_forward_tile.cuh"
 #include "cuda/launch/forward_few.h"
 #include "cuda/launch/forward_plan.h"
+#include "cuda/launch/logp_backward.h"
 #include "cuda/launch/operators.h"
 #include "cuda/launch/row_list.h"
 
@@ -41,12 +44,8 @@ Choice choose(const core::LogpProblem& problem, const ForwardPlan& plan) {
   }
 }
 
-// Whether the code that this device runs was compiled for clusters: PTX of SM80 has none, whatever runs it.
 bool has_clusters() {
-  cudaFuncAttributes attributes;
-  check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(logp_forward_64)),
-        "logp_forward_64");
-  return attributes.ptxVersion >= 90;
+  return has_sm90_code("logp_forward_64", reinterpret_cast<const void*>(logp_forward_64));
 }
 
 ForwardPlan plan_of(const core::LogpProblem& problem, const core::DeviceCall& call) {
@@ -64,7 +63,8 @@ std::size_t logp_scratch_bytes(const core::LogpProblem& problem, const core::Dev
   const DeviceGuard guard(call.device);
   core::LogpProblem larger = problem;  // it may not say yet whether entropy is wanted
   larger.row_entropy_sum = &larger;
-  return Scratch::padded(with_row_list(problem, call, scratch_bytes(plan_of(larger, call))));
+  const std::size_t most = std::max(scratch_bytes(plan_of(larger, call)), gradient_rows_bytes(problem));
+  return Scratch::padded(with_row_list(problem, call, most));
 }
 
 void logp_forward(core::LogpProblem problem, const core::DeviceCall& call) {
