@@ -35,6 +35,7 @@ Matrix::Matrix(const Values& dense, std::int64_t rows, std::int64_t columns, Lay
       break;
     case Lay::kUnaligned: first_ = 1; break;
     case Lay::kEqualRows: row_stride_ = 0; break;
+    case Lay::kWholeRows: row_stride_ = (columns + 7) / 8 * 8; break;
   }
   storage_.assign(static_cast<std::size_t>((rows + 1) * (3 * columns + 6) * size) + 64, kFill);
   const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());

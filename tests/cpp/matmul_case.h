@@ -21,6 +21,7 @@ enum class Lay {
   kSparse,      // every third element of a row-major buffer
   kUnaligned,   // row-major, one element behind a 64-byte boundary
   kEqualRows,   // one row, stride 0: the rows are taken to be equal
+  kWholeRows,   // row-major, rows a multiple of 8 elements apart, as the copy engine of SM90 takes them
 };
 inline constexpr Lay kLays[] = {Lay::kDense,  Lay::kTransposed, Lay::kPadded,   Lay::kReversed,
                                 Lay::kSparse, Lay::kUnaligned,  Lay::kEqualRows};

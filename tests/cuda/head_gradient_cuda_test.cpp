@@ -25,11 +25,11 @@ TEST(CudaHeadGradient, random_calls_equal_the_cpu) {
         rng.pick({DType::kFloat32, DType::kBFloat16, DType::kBFloat16, DType::kFloat16, DType::kFloat64});
     // Half of the heads are such as engines with conditions take.
     const bool plain = rng.chance(2);
-    const std::int64_t size = plain ? 8 * rng.between(1, 12) : rng.between(1, 90);
+    const std::int64_t size = plain ? 2 * rng.between(1, 48) : rng.between(1, 90);
     HeadCase head = random_head_case(rng, rng.between(0, 70), rng.between(1, 700), size, dtype);
     if (rng.chance(4)) head.contract = "fma";
     vary_head(head, rng);
-    if (plain) head.weight_lay = Lay::kDense;
+    if (plain) head.weight_lay = Lay::kWholeRows;
     Wanted wanted{!rng.chance(4), !rng.chance(4), !rng.chance(4)};
     wanted.accumulate = rng.chance(3);
     EXPECT_TRUE(same_gradients(on_cpu(head, wanted), on_gpu(head, wanted), Finite::kPerhapsNone))
@@ -58,17 +58,48 @@ TEST(CudaHeadGradient, row_counts_equal_the_cpu) {
     }
 }
 
-// Every token is one target; as many as fill nine segments, and one row less and more than one.
+// Every token is one target; as many as fill nine segments, and one row less and more than one. Hidden sizes of one run of
+// 64 columns and of more than a tile, in whole runs of 16 bytes and not.
 TEST(CudaHeadGradient, one_target_for_all_rows_equals_the_cpu) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32})
-    for (const std::int64_t rows : {1023, 1024, 1025, 2048, 8192, 8193, 9216}) {
-      SCOPED_TRACE(std::string(dtype_name(dtype)) + ", rows " + std::to_string(rows));
+    for (const auto& [rows, size] : {std::array<std::int64_t, 2>{1023, 8},
+                                     {1024, 8},
+                                     {1025, 200},
+                                     {1025, 202},
+                                     {2048, 8},
+                                     {8192, 8},
+                                     {8193, 200},
+                                     {8193, 202},
+                                     {9216, 8}}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + ", rows " + std::to_string(rows) + ", H " +
+                   std::to_string(size));
       Rng rng(static_cast<std::uint64_t>(rows));
-      HeadCase head = random_head_case(rng, rows, 20, 8, dtype);
+      HeadCase head = random_head_case(rng, rows, 20, size, dtype);
       head.bias = normal_elements(rng, dtype, 20);
+      head.weight_lay = Lay::kWholeRows;
       for (std::int64_t& target : head.logp.targets) target = 11;
-      EXPECT_TRUE(same_gradients(on_cpu(head), on_gpu(head)));
+      for (const bool accumulate : {false, true}) {
+        const Wanted wanted{true, true, true, accumulate};
+        EXPECT_TRUE(same_gradients(on_cpu(head, wanted), on_gpu(head, wanted)));
+      }
     }
+}
+
+// Several ranges of rows: with X in the gradient of hidden and apart from it, the gradients of 16 bits in lines and in pairs.
+TEST(CudaHeadGradient, ranges_of_rows_equal_the_cpu_wherever_x_lies) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
+    for (const std::int64_t size : {16, 18})
+      for (const bool hidden : {true, false})
+        for (const bool accumulate : {false, true}) {
+          SCOPED_TRACE(std::string(dtype_name(dtype)) + ", H " + std::to_string(size) +
+                       (hidden ? "" : ", no gradient of hidden") + (accumulate ? ", added" : ""));
+          Rng rng(static_cast<std::uint64_t>(size));
+          HeadCase head = random_head_case(rng, 9000, 130, size, dtype);
+          head.weight_lay = Lay::kWholeRows;
+          for (std::size_t row = 0; row < 9000; row += 40) head.logp.targets[row] = -100;
+          const Wanted wanted{hidden, true, true, accumulate};
+          EXPECT_TRUE(same_gradients(on_cpu(head, wanted), on_gpu(head, wanted)));
+        }
 }
 
 // Tiles in which every column is the target of several rows, or few columns are of very many, in one range of rows.

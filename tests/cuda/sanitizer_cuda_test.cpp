@@ -1,6 +1,8 @@
 // Small calls through every kernel, for compute-sanitizer: it is some hundred times slower than the GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "device.h"
 #include "embedding_case.h"
 #include "head_random.h"
@@ -83,6 +85,29 @@ TEST(CudaSanitizer, small_shapes_of_heads) {
                             Finite::kPerhapsNone));
     ASSERT_TRUE(same_gradients(head_gradients(head, ExecContext{}, wanted, host),
                                head_gradients(head, ExecContext{}, wanted, gradient_device),
+                               Finite::kPerhapsNone));
+  }
+}
+
+// P that is kept, of all rows and of whole tiles of them, with hidden sizes that no run of 16 bytes divides.
+TEST(CudaSanitizer, small_shapes_of_kept_rows) {
+  for (int i = 0; i < 12; ++i) {
+    SCOPED_TRACE("case " + std::to_string(i));
+    Rng rng(static_cast<std::uint64_t>(i) + 0x6e97);
+    const std::int64_t rows = rng.between(1, 300);
+    HeadCase head =
+        random_head_case(rng, rows, rng.between(1, 300), 2 * rng.between(1, 20), DType::kBFloat16);
+    head.weight_lay = Lay::kWholeRows;
+    for (std::int64_t row = 0; row < rows; row += 3) head.logp.targets[static_cast<std::size_t>(row)] = -100;
+    const KeptP kept{rng.chance(2) ? rows : std::min<std::int64_t>(rows, 128), head.logp.vocab};
+    const Wanted wanted{true, true, true, rng.chance(2)};
+    Residence host, host_gradient;
+    DeviceResidence device, gradient_device;
+    ASSERT_TRUE(same_result(head_forward(head, {}, {true, false, true}, host),
+                            head_forward(head, {}, {true, false, true}, device, &kept),
+                            Finite::kPerhapsNone));
+    ASSERT_TRUE(same_gradients(head_gradients(head, ExecContext{}, wanted, host_gradient),
+                               head_gradients(head, {}, wanted, gradient_device, &kept),
                                Finite::kPerhapsNone));
   }
 }
