@@ -55,8 +55,11 @@ __device__ __forceinline__ LiveShape live_shape(const ProductShape& shape) {
   LiveShape live{shape.rows, shape.depth};
   if (shape.count != nullptr) {
     const std::int64_t left = max(static_cast<std::int64_t>(*shape.count) - shape.first, std::int64_t{0});
-    int& bounded = shape.bounds_depth ? live.depth : live.rows;
-    bounded = static_cast<int>(min(static_cast<std::int64_t>(bounded), left));
+    // Not by a reference to one of them: it would take both into memory.
+    if (shape.bounds_depth)
+      live.depth = static_cast<int>(min(static_cast<std::int64_t>(live.depth), left));
+    else
+      live.rows = static_cast<int>(min(static_cast<std::int64_t>(live.rows), left));
   }
   return live;
 }

@@ -83,6 +83,7 @@ struct FinishWeight {
       const IdRun of{__shfl_sync(kWarp, run.first, i), __shfl_sync(kWarp, run.end, i)};
       finish_row(tile, local_row_of(i, warp), of, up, lane);
     }
+    __syncwarp();  // before rows of the next tile wait in the same place
   }
   __device__ void end() const {}
 
