@@ -164,7 +164,8 @@ TEST(LogpCuda, many_long_rows_equal_the_twin) {
   struct Shape {
     std::int64_t rows, vocab, gap;  // the gap leaves some rows aligned
   };
-  const std::vector<Shape> shapes = {{269, 70001, 3}, {267, 50258, 1}};
+  const std::vector<Shape> shapes = {
+      {267, 70004, 4}, {266, 50260, 0}, {265, 50258, 2}, {266, 129, 3}, {300, 2052, 0}};
   std::vector<LogpCase> cases(shapes.size());
   std::vector<std::unique_ptr<LogpResult>> expected(shapes.size());
   in_parallel(static_cast<int>(shapes.size()), [&](int i) {

@@ -67,14 +67,6 @@ __host__ __device__ inline int few_bytes(int warps, const FewShape& shape, int u
   return (warps << shape.log_cluster) * 20 + warps * shape.units * unit_blocks * (entropy ? 12 : 8);
 }
 
-__device__ __forceinline__ uint4 load_once(const void* from) {
-  uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(from));
-  return v;
-}
-
 // The piece of one warp, one lane's columns of it, unit by unit. `staged`: a unit passes through shared memory, where its
 // copy waits while the warp computes on the one before it. More of them under way are slower: the first one comes later.
 template <class T, bool staged>

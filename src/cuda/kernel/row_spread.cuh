@@ -8,6 +8,15 @@
 
 namespace samebits::cuda {
 
+// Every logit is read once.
+__device__ __forceinline__ uint4 load_once(const void* from) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
 template <class T>
 struct Spread {
   static constexpr int kCount = 16 / static_cast<int>(sizeof(T));  // columns of a vector

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "cuda/kernel/block_warp.cuh"
+#include "cuda/kernel/logp_forward_spread.cuh"
 #include "cuda/kernel/logp_forward_tile.cuh"
 
 namespace samebits::cuda {
@@ -29,6 +30,10 @@ struct Widths {
 template <class T>
 constexpr Widths kTileWidths = {kResidentWarps<T>, kTileWarps<T>, kMostTileWarps<T>};
 
+bool is_short(const core::LogpProblem& problem) {
+  return order::block_count(problem.vocab) < kLongRowTiles * Tile<float>::kBlocks;
+}
+
 Widths widths_of(const core::LogpProblem& problem, const DeviceTraits& device) {
   if (problem.binary64) return {32, kBlockWarps, kBlockWarps};
   if (problem.dtype != DType::kFloat32) return kTileWidths<order::BFloat16>;
@@ -40,9 +45,19 @@ Widths widths_of(const core::LogpProblem& problem, const DeviceTraits& device) {
                             static_cast<std::int64_t>(sizeof(FinishShared<order::RowV1>));
   if (wide > device.shared_bytes) widths.many_rows = widths.few_rows = 4;
   // Short rows leave warps of a wide CTA without a last tile.
-  if (order::block_count(problem.vocab) < kLongRowTiles * Tile<float>::kBlocks)
-    widths.many_rows = std::max(widths.many_rows / 2, 4);
+  if (is_short(problem)) widths.many_rows = std::max(widths.many_rows / 2, 4);
   return widths;
+}
+
+// Whether rows are of fp32 and their vectors exist or do not, and lie on boundaries of 16 bytes.
+bool has_whole_vectors(const core::LogpProblem& problem) {
+  if (problem.dtype != DType::kFloat32 || problem.binary64 || problem.vocab % Spread<float>::kCount != 0)
+    return false;
+  bool aligned = reinterpret_cast<std::uintptr_t>(problem.logits.data) % 16 == 0;
+  const core::RowIndex& rows = problem.logits.index;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.rank); ++i)
+    aligned = aligned && rows.strides[i] % Spread<float>::kCount == 0;
+  return aligned;
 }
 
 }  // namespace
@@ -69,6 +84,8 @@ ForwardPlan plan_forward(const core::LogpProblem& problem, const DeviceTraits& d
   plan.part_blocks = static_cast<int>(divided(divided(blocks, parts), unit) * unit);
   plan.parts = static_cast<int>(plan.cluster ? parts : divided(blocks, plan.part_blocks));
   plan.rows_per_turn = std::min(problem.rows, kMaxItems / plan.parts);
+  plan.spread = plan.parts == 1 && has_whole_vectors(problem);
+  if (plan.spread) plan.warps = is_short(problem) ? kSpreadWarpsShort : kSpreadWarps;
   if (plan.parts == 1 || plan.cluster) return plan;
 
   const std::int64_t row_bytes = problem.binary64 ? BlockStats<double>::bytes(blocks, plan.entropy)

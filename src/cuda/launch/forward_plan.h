@@ -8,6 +8,7 @@ namespace samebits::cuda {
 struct ForwardPlan {
   bool entropy;
   bool cluster;  // the parts of a row meet in a cluster, else in global memory
+  bool spread;   // logp_forward_spread can take the rows, which are not cut
   int parts, part_blocks;
   int warps;  // of a CTA
   std::int64_t rows_per_turn;

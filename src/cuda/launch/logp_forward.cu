@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/kernel/logp_forward_64.cuh"
+#include "cuda/kernel/logp_forward_spread.cuh"
 #include "cuda/kernel/logp_forward_tile.cuh"
 #include "cuda/launch/forward_few.h"
 #include "cuda/launch/forward_plan.h"
@@ -20,6 +21,12 @@ Kernel tile_kernel(bool scaled, bool entropy) {
   return scaled ? logp_forward_tile<T, true, false> : logp_forward_tile<T, false, false>;
 }
 
+template <int warps>
+Kernel spread_kernel(bool scaled, bool entropy) {
+  if (entropy) return logp_forward_spread<true, true, warps>;
+  return scaled ? logp_forward_spread<true, false, warps> : logp_forward_spread<false, false, warps>;
+}
+
 struct Choice {
   const char* name;
   Kernel kernel;
@@ -32,6 +39,12 @@ Choice choose(const core::LogpProblem& problem, const ForwardPlan& plan) {
                                         : BlockStats<float>::bytes(plan.part_blocks, plan.entropy));
   if (problem.binary64) return {"logp_forward_64", logp_forward_64, stats};
   const bool scaled = problem.row_temperature || problem.temperature != 1.0;
+  if (plan.spread) {
+    const bool wide = plan.warps == kSpreadWarps;
+    return {"logp_forward_spread",
+            (wide ? spread_kernel<kSpreadWarps> : spread_kernel<kSpreadWarpsShort>)(scaled, plan.entropy),
+            stats};
+  }
   const auto choice = [&](Kernel kernel, int tile_bytes) {
     return Choice{"logp_forward_tile", kernel, plan.warps * tile_bytes + stats};
   };
