@@ -8,7 +8,7 @@ import torch
 import samebits
 from faulty import bf16_sums
 from samebits.check.cli import main
-from samebits.check.op import exact_logp
+from samebits.check.op import exact_logp, operators
 from samebits.check.op.operators import DTYPES, OPERATORS
 from samebits.contracts import JUDGMENTS, PACKAGED
 from samebits.models import _strict, nemotron_h
@@ -144,17 +144,16 @@ def test_a_bf16_accumulator_fails_accuracy_alone(capsys):
 
 
 def test_a_reference_accumulated_in_bf16_is_noticed(capsys, monkeypatch):
-    exact = exact_logp.Row
+    class Narrow(exact_logp.Head):
+        def __init__(self, hidden, weight, targets, upstream):
+            super().__init__(hidden, weight, targets, upstream)
+            self.row = exact_logp.Row(bf16_sums(hidden, weight).double(), targets)
 
-    class Narrow(exact):
-        def __init__(self, logits, targets):
-            super().__init__(logits.bfloat16().double(), targets)
-
-    monkeypatch.setattr(exact_logp, "Row", Narrow)
+    monkeypatch.setattr(operators, "Head", Narrow)
+    assert bf16_sums(torch.ones(1, 600), torch.ones(1, 600)).item() == 256  # what such a sum is worth
     status, data = run_json(capsys, "--op", "linear_logp", "--dtype", "bf16")
     assert status == 1
     assert failed(data) == {("forward_accuracy", name) for name in ("logp", "lse", "entropy")}
-    assert bf16_sums(torch.ones(1, 600), torch.ones(1, 600)).item() == 256  # what such a sum is worth
 
 
 def test_a_wrong_cell_fails_and_is_named(capsys, tmp_path):
