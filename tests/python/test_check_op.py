@@ -143,6 +143,19 @@ def test_a_bf16_accumulator_fails_accuracy_alone(capsys):
     assert line["share"] > 10
 
 
+def test_a_reference_of_logits_rounded_to_bf16_is_noticed(capsys, monkeypatch):
+    exact = exact_logp.Row
+
+    class Narrow(exact):
+        def __init__(self, logits, targets):
+            super().__init__(logits.bfloat16().double(), targets)
+
+    monkeypatch.setattr(exact_logp, "Row", Narrow)
+    status, data = run_json(capsys, "--op", "linear_logp", "--dtype", "bf16")
+    assert status == 1
+    assert failed(data) == {("forward_accuracy", name) for name in ("logp", "lse", "entropy")}
+
+
 def test_a_reference_accumulated_in_bf16_is_noticed(capsys, monkeypatch):
     class Narrow(exact_logp.Head):
         def __init__(self, hidden, weight, targets, upstream):
