@@ -8,6 +8,7 @@ into the folder, `samebits logp` records the tokens under each contract, and `sa
 import argparse
 import json
 import resource
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -44,16 +45,27 @@ def measure(command: list[str], folder: Path, repeats: int) -> None:
         )
 
 
+def positive(text: str) -> int:
+    """A number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"is {text}; must be a whole number of at least 1")
+    return int(text)
+
+
 def main() -> None:
     """Reads the arguments, writes the inputs, measures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", help="the samebits command")
-    parser.add_argument("--tokens", type=int, default=512)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--tokens", type=positive, default=512)
+    parser.add_argument("--repeats", type=positive, default=3)
     parser.add_argument("--folder", type=Path, help="where the inputs are written (default: a temporary one)")
     options = parser.parse_args()
+    if shutil.which(options.command) is None:
+        parser.error(f"COMMAND: {options.command} cannot be run")
+    if options.folder and not options.folder.is_dir():
+        parser.error(f"--folder: {options.folder} is not a folder")
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         targets = audit.mixed(0, options.tokens, 3, "cpu") % audit.VOCAB

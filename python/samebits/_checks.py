@@ -161,7 +161,8 @@ def _span(value: torch.Tensor) -> tuple[int, int]:
     """First byte, and the one behind the last."""
     elements = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
     first = value.data_ptr()
-    return first, first + (elements * value.element_size() if value.numel() else 0)
+    held = first != 0 and value.numel() > 0  # not on the meta device
+    return first, first + (elements * value.element_size() if held else 0)
 
 
 def _share_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -202,5 +203,11 @@ def out(buffer, targets: torch.Tensor, dtype_wanted: torch.dtype, inputs) -> Non
         )
     storage = _storage(buffer)
     for argument, value in inputs:
-        if value is not None and _storage(value) == storage:
+        if value is None:
+            continue
+        if _storage(value) == storage:
             raise ValueError(f"out: shares storage with {argument}; must be memory of its own")
+        memory = [_torch_private.memory_of(one) for one in (buffer, value)]
+        # Two storages may be of one memory. Other classes, such as fake tensors, have none to ask for.
+        if all(type(one) in (torch.Tensor, torch.nn.Parameter) for one in memory) and _share_memory(*memory):
+            raise ValueError(f"out: shares memory with {argument}; must be memory of its own")

@@ -99,6 +99,24 @@ def test_a_buffer_of_the_wrong_kind_is_refused(call, out, error, message, record
         sb.logp(call[0] if recording else call[0].detach(), call[1], out=out)
 
 
+@pytest.mark.parametrize("options", [{}, {"return_lse": True}, {"return_entropy": True}], ids=str)
+def test_a_buffer_whose_memory_is_an_inputs_by_another_storage_is_refused(options):
+    logits, targets = torch.randn(4, 10), torch.arange(4)
+    hidden, weight = torch.randn(4, 6), torch.randn(10, 6)
+    before = [t.clone() for t in (logits, targets, weight)]
+    with pytest.raises(ValueError, match=r"^out: shares memory with logits; must be memory of its own"):
+        sb.logp(logits, targets, out=torch.from_dlpack(logits)[0, :4], **options)
+    with pytest.raises(ValueError, match=r"^out: shares memory with targets"):
+        sb.logp(logits, targets, out=torch.from_numpy(targets.numpy().view("float32")[:4]), **options)
+    with pytest.raises(ValueError, match=r"^out: shares memory with weight"):
+        sb.linear_logp(hidden, weight, targets, out=torch.from_dlpack(weight)[0, :4], **options)
+    for value, expected in zip((logits, targets, weight), before, strict=True):
+        assert torch.equal(value, expected)
+    apart = torch.empty(8)
+    same = torch.from_dlpack(apart)  # one after the other, no byte in common
+    sb.logp(apart[:4].view(1, 4), targets[:1], out=same[4:5], **options)
+
+
 def test_a_buffer_whose_elements_coincide_is_refused():
     memory = torch.full((10,), torch.nan)
     windows = memory.as_strided((2, 3), (1, 1))

@@ -167,6 +167,11 @@ def test_an_older_report_is_never_altered(tmp_path, sections, capsys):
         assert main(arguments) == 2
         assert "never altered" in capsys.readouterr().err
         assert contents(out) == before
+    (tmp_path / "c").mkdir()
+    for run in ("[1]", '{"identity": [1]}', "{}"):
+        (tmp_path / "c" / files.RUN).write_text(run)
+        assert main(["--out", str(tmp_path / "c")]) == 2
+        assert "is not that of a report" in capsys.readouterr().err
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "thesis.txt").write_text("mine")
     assert main(["--out", str(tmp_path / "b")]) == 2

@@ -120,6 +120,12 @@ def test_figures_of_other_versions_that_show_something_else_are_not_judged(repor
     assert "not everything could be judged" in printed
 
 
+def test_a_file_that_is_no_picture_is_not_judged_by_the_drawing_beside_it(report, capsys):
+    drawn_elsewhere(report, f"{OVERVIEW}.png", lambda png: b"x", matplotlib="0.1")
+    assert main(["--verify", str(report)]) == 2
+    assert f"not judged: {OVERVIEW}.png is no picture" in capsys.readouterr().out
+
+
 def test_a_page_is_held_to_the_figures_beside_it(report, capsys):
     def other(html):
         return html.replace(b"A section", b"Another section")

@@ -65,7 +65,10 @@ def claim(folder: Path, identity: dict[str, Any]) -> bool:
         )
     if not (folder / RUN).exists():
         raise ReportError(f"--out {folder}: is not empty; must be a new or empty folder")
-    before = read_json(folder / RUN).get("identity", {})
+    run = read_json(folder / RUN)
+    before = run.get("identity") if isinstance(run, dict) else None
+    if not isinstance(before, dict):
+        raise ReportError(f"--out {folder}: its {RUN} is not that of a report; name a new folder")
     for name in dict.fromkeys((*before, *identity)):
         if before.get(name) != identity.get(name):
             raise ReportError(

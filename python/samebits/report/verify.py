@@ -65,7 +65,7 @@ def judge_drawings(folder: Path, run: dict, cases: list[Case]) -> Verdict:
     show is compared."""
     try:
         from samebits.report.figures import draw_all, drawn_with
-        from samebits.report.figures.shown import difference
+        from samebits.report.figures.shown import OTHER_PIXELS, difference
 
         drawn, here = draw_all(cases), drawn_with()
     except ModuleNotFoundError as error:
@@ -87,7 +87,7 @@ def judge_drawings(folder: Path, run: dict, cases: list[Case]) -> Verdict:
             verdict.problems.append(f"{path}: is not what the cases give")
         elif not (found := difference(name, before, content)):
             alike.append(path)
-        elif name.endswith(".png") and same_drawing(name.replace(".png", ".svg")):
+        elif found == OTHER_PIXELS and same_drawing(name.replace(".png", ".svg")):
             pictures.append(path)
         else:
             verdict.unjudged.append(f"{path} {found}")

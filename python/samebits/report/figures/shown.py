@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 # Points that another version may move words and shapes by. Words follow the height of a font's letters; the
 # smallest step of anything measured is larger than what shapes may move by.
 WORDS_APART, SHAPES_APART = 1.0, 0.05
+OTHER_PIXELS = "has other pixels"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _PLACES = ("d", "x", "y", "transform", "width", "height", "viewBox")
 _NAMES = ("id", "href", "clip-path")
@@ -67,4 +68,4 @@ def png_difference(before: bytes, after: bytes) -> str:
         return f"is no picture ({error})"
     if old.size != new.size:
         return f"has {old.size} pixels where {new.size} are drawn"
-    return "has other pixels" if ImageChops.difference(old, new).getbbox() else ""
+    return OTHER_PIXELS if ImageChops.difference(old, new).getbbox() else ""
