@@ -13,11 +13,24 @@ import torch
 
 from samebits import _native
 
-from . import arithmetic, audit, bits, embedding, head_timings, heads, kernels, machine, products, timings
+from . import (
+    arithmetic,
+    audit,
+    bits,
+    embedding,
+    head_timings,
+    heads,
+    kernels,
+    machine,
+    products,
+    profiles,
+    timings,
+)
 from .cases import cases
 
 PARTS = (
     "bits", "kernels", "products", "heads", "embedding", "arithmetic", "audit", "timings", "head_timings",
+    "profiles",
 )  # fmt: skip
 
 
@@ -59,10 +72,13 @@ def main() -> int:
     run = machine.describe(options.device)
     problems = []
 
+    def write_text(name: str, text: str) -> None:
+        part = folder / f"{name}.part"  # whole or not at all: a run may be ended at any time
+        part.write_text(text)
+        os.replace(part, folder / name)
+
     def write(name: str, content: dict) -> None:
-        part = folder / f"{name}.json.part"  # whole or not at all: a run may be ended at any time
-        part.write_text(json.dumps({"run": run, **content}, indent=1) + "\n")
-        os.replace(part, folder / f"{name}.json")
+        write_text(f"{name}.json", json.dumps({"run": run, **content}, indent=1) + "\n")
 
     if "kernels" in options.only:
         recorded = kernels.record(options.device)
@@ -102,6 +118,11 @@ def main() -> int:
         audit.record(folder, options.device)
     if "timings" in options.only:
         write("timings", timings.record(options.device, options.quick))
+    if "profiles" in options.only:
+        try:
+            write_text("profiles.txt", profiles.record(run, options.quick))
+        except RuntimeError as error:  # counters need permission, which many machines do not give
+            print(f"no profiles: {error}")
     if "head_timings" in options.only:
         tables = {} if options.quick else head_timings.kept(folder / "head_timings.json", run)
         recorded = head_timings.record(

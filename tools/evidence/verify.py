@@ -44,8 +44,11 @@ def differing_product_samples(record: dict[str, Any]) -> list[str]:
 
 def staleness(folder: Path) -> str:
     """Says so when the evidence was taken from other sources than those of this tree; else empty."""
-    stale = []
+    digest, stale = machine.source_digest(), []
     for path in sorted(folder.glob("*.json")):
-        if json.loads(path.read_text())["run"]["source_sha256"] != machine.source_digest():
+        if json.loads(path.read_text())["run"]["source_sha256"] != digest:
             stale.append(path.name)
+    profiles = folder / "profiles.txt"
+    if profiles.exists() and f"source_sha256: {digest}" not in profiles.read_text().splitlines():
+        stale.append(profiles.name)
     return f"{folder.name}: {', '.join(stale)} of older sources; run make gpu-evidence again" if stale else ""
