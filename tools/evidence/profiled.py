@@ -1,7 +1,7 @@
-"""python -m evidence.profiled ROWS: what Nsight Compute is shown, between cudaProfilerStart and cudaProfilerStop.
+"""python -m evidence.profiled ROWS: what ncu is shown, between cudaProfilerStart and cudaProfilerStop.
 
-A step of the LM head that computes P anew, one that keeps P, and the library's bare products of the same shape;
-with ROWS 0 the passes of `logp` instead, of 4096 rows in bfloat16 and fp32.
+The library's bare products of the LM head, a step that computes P anew and one that keeps P; with ROWS 0 the
+passes of `logp` instead, of 4096 rows in bfloat16 and fp32.
 """
 
 import sys

@@ -102,9 +102,8 @@ def parse(details: Iterable[str], raw: Iterable[str]) -> list[Profile]:
 
 def table(profiles: Iterable[Profile]) -> list[str]:
     """Lines of text, a kernel each, in the order they ran; the short ones are left out."""
-    lines = [
-        f"{'us':>9} {'GHz':>5} {'issue':>6} {'pipe':>6} {'L1':>5} {'L2':>5} {'DRAM':>5}  kernel: what limits it"
-    ]
+    titles = f"{'us':>9} {'GHz':>5} {'issue':>6} {'pipe':>6} {'L1':>5} {'L2':>5} {'DRAM':>5}"
+    lines = [f"{titles}  kernel: what limits it"]
     for one in profiles:
         if one.microseconds < SHORTEST:
             continue
@@ -143,7 +142,7 @@ def record(run: dict[str, Any], quick: bool = False) -> str:
     lines += [
         "",
         "Nsight Compute, one kernel at a time at its own clock: times here are not those of a step. Columns:",
-        "percent of the peak of instruction issue, of the busiest pipe, of L1, L2 and DRAM. nvjet is the library.",
+        "percent of the peak of issue slots, of the busiest pipe, of L1, L2 and DRAM (nvjet: the library).",
     ]
     with tempfile.TemporaryDirectory() as folder:
         for rows in SHAPES[:1] if quick else SHAPES:
