@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from evidence import profiles  # noqa: E402
+from evidence import profiles
 
 NAME = (
     "void samebits::cuda::sm90_product<samebits::cuda::Sm90Tile<samebits::order::BFloat16, (bool)0, (bool)1, "
