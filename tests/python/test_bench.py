@@ -90,6 +90,12 @@ def test_contestants_take_turns_and_everybody_goes_first():
     assert "".join(order[9:]) == "abc"
 
 
+def test_only_a_gpu_is_kept_hot():
+    clock = Clock(torch.device("cpu"), cold=True, hot=60.0)
+    begin = time.monotonic()
+    assert clock(lambda: None) < 1 and time.monotonic() - begin < 30
+
+
 def test_a_summary_is_of_all_samples():
     assert summary([4.0, 1.0, 3.0, 2.0, 5.0]) == {
         "median": 3.0, "lower_quartile": 2.0, "upper_quartile": 4.0, "best": 1.0, "worst": 5.0,

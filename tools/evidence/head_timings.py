@@ -21,6 +21,7 @@ from .turns import entered, take_turns
 
 MOST_FP32_ROWS = 16384  # log_softmax in fp32 holds several times the logits
 HOT = 1.0  # seconds: the chip lowers its clock within a second of such work, and all are timed hot
+LEAD = 0.03  # seconds of products ahead of each call of many rows, so that none meets a chip that has rested
 MEBIBYTE = 2**20
 FORWARD_BYTES, BACKWARD_BYTES = 128 * MEBIBYTE, 256 * MEBIBYTE  # promised, whatever the number of tokens
 
@@ -173,7 +174,7 @@ def differences(head: Head, contestants: list[Contestant]) -> dict[str, float]:
     return found
 
 
-def timed(shape: Shape, setting: Setting, *, masked: bool = False, cold: bool = False,
+def timed(shape: Shape, setting: Setting, *, masked: bool = False, cold: bool = False, hot: float = 0.0,
           summed: bool = False, memory: bool = False) -> dict[str, Any]:  # fmt: skip
     """One shape: milliseconds of every contestant.
 
@@ -182,6 +183,7 @@ def timed(shape: Shape, setting: Setting, *, masked: bool = False, cold: bool = 
         setting: how to measure.
         masked: also with half of the rows masked.
         cold: each call after a read of a gigabyte, which hides the time of Python.
+        hot: instead, each call after so many seconds of products.
         summed: against those who give the sum over the tokens alone, not those who give each.
         memory: also the bytes that samebits takes.
     """
@@ -190,7 +192,7 @@ def timed(shape: Shape, setting: Setting, *, masked: bool = False, cold: bool = 
     found, absent = entered(wanted, head.case, setting.without)
     others = {one.name: one.make() for one in found}
     room = [torch.empty(shape.rows, shape.vocab, device=head.device, dtype=torch.bfloat16).normal_()]
-    how = (setting.device, setting.rounds, setting.seconds, cold, setting.limit)
+    how = (setting.device, setting.rounds, setting.seconds, cold, setting.limit, hot)
     forward = take_turns(head.forward_calls(others, masked, room), *how)
     step = take_turns(head.step_calls(others, masked, room), *how)
     room.clear()
@@ -252,18 +254,20 @@ class Group(NamedTuple):
 
 GROUPS = {
     "large": Group(
-        functools.partial(timed, masked=True, memory=True, cold=True),
+        functools.partial(timed, masked=True, memory=True, hot=LEAD),
         (Shape(2048), Shape(8192), Shape(16384)),
     ),
     "few": Group(few, (Shape(1), Shape(8), Shape(64))),
     "small": Group(functools.partial(timed, cold=True), tuple(map(Shape, (64, 128, 256, 512))), 15),
     "shapes": Group(
-        functools.partial(timed, cold=True),
+        functools.partial(timed, hot=LEAD),
         (Shape(8192, 4096, 151936), Shape(8192, 7168, 129280), Shape(4096)),
         7,
     ),
     "memory": Group(memory, (Shape(65536),)),
-    "sums": Group(functools.partial(timed, summed=True), (Shape(8192), Shape(16384), Shape(2048)), 7),
+    "sums": Group(
+        functools.partial(timed, summed=True, hot=LEAD), (Shape(8192), Shape(16384), Shape(2048)), 7
+    ),
 }
 OTHERS = [one.name for one in peers.OF_HEADS if one.package in peers.DISTRIBUTIONS]
 QUICK_ROWS, QUICK_VOCAB, QUICK_ROUNDS = 256, 8192, 3

@@ -17,6 +17,7 @@ import torch
 
 Calls = dict[str, Callable[[], Any]]
 COLD_BYTES = 1 << 30  # more than any cache holds
+HOT_SIZE, HOT_TRIALS = 8192, 8  # of the products that keep a GPU hot, and how many are timed to count them
 
 
 class Clock:
@@ -24,12 +25,30 @@ class Clock:
 
     A cold clock first reads a gigabyte, which empties the cache of what the last contestant left there. On a
     GPU this also keeps the device busy until the call is queued, so that the time of Python is not measured.
+
+    A hot clock, of a GPU, has it compute large products for so many seconds ahead of each call. The clock
+    that a chip's power allows follows what ran before, for longer than one call: without this a call is
+    faster behind a contestant that waits for memory than behind one that does not. It empties caches too.
     """
 
-    def __init__(self, device: torch.device, cold: bool) -> None:
+    def __init__(self, device: torch.device, cold: bool, hot: float = 0.0) -> None:
         self.device = device
         self.cold = cold
-        self._other = torch.ones(COLD_BYTES // 4, device=device) if cold else None
+        self._other = torch.ones(COLD_BYTES // 4, device=device) if cold and hot <= 0 else None
+        self._square, self._products = None, 0
+        if hot > 0 and device.type == "cuda":
+            self._square = torch.randn(HOT_SIZE, HOT_SIZE, device=device).bfloat16()
+            self._heat(1)
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            self._heat(HOT_TRIALS)
+            last.record()
+            self.wait()
+            self._products = max(1, round(hot * HOT_TRIALS / (first.elapsed_time(last) * 1e-3)))
+
+    def _heat(self, products: int) -> None:
+        for _ in range(products):
+            torch.mm(self._square, self._square)
 
     def wait(self) -> None:
         """Until the device is idle."""
@@ -38,6 +57,7 @@ class Clock:
 
     def __call__(self, call: Callable[[], Any], repeat: int = 1) -> float:
         """Seconds of one call, the mean of `repeat` in a row."""
+        self._heat(self._products)
         if self._other is not None:
             self._other.amax()
         if self.device.type != "cuda":
