@@ -104,16 +104,23 @@ def row_lists(row_temperature, rows, like: torch.Tensor, like_name: str) -> None
             raise ValueError(f"rows: has shape {list(rows.shape)}; must be 1-D, a list of row numbers")
 
 
+# torch.compile does not trace what a backward does that writes memory: it leaves such a call to eager mode.
+uncompiled_accumulator = torch.compiler.disable(
+    reason="grad_weight_accumulator or grad_accumulator: a buffer that backward writes is not traced by "
+    "torch.compile; under fullgraph=True it must be None"
+)
+
+
+@uncompiled_accumulator
 def accumulator(argument: str, buffer, weight: torch.Tensor) -> None:
     """A buffer to which backward adds the gradient of `weight`, which is an operand of a floating dtype."""
     tensor(argument, buffer)
-    if torch.compiler.is_compiling() or _torch_private.transforms_active():
+    if _torch_private.transforms_active():
         raise NotDifferentiableError(
-            f"{argument}: a buffer that backward writes is not traced by torch.compile or transforms; may be "
-            "None"
+            f"{argument}: a buffer that backward writes is not traced by transforms; may be None"
         )
     accumulator_memory(argument, buffer, weight.shape, weight)
-    if _share_memory(buffer, weight):
+    if share_memory(buffer, weight):
         raise ValueError(f"{argument}: shares memory with weight; must be memory of its own")
     if torch.is_grad_enabled() and not weight.requires_grad:
         raise ValueError(f"{argument}: weight does not require grad, so nothing would be added; may be None")
@@ -136,7 +143,7 @@ def accumulator_memory(argument: str, buffer: torch.Tensor, shape, like: torch.T
         )
     if buffer.is_neg():
         raise ValueError(f"{argument}: is a view that negates its memory; must be an ordinary tensor")
-    if _elements_coincide(buffer):
+    if elements_coincide(buffer):
         raise ValueError(
             f"{argument}: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements "
             "may coincide; must hold every element apart"
@@ -147,7 +154,7 @@ def accumulator_memory(argument: str, buffer: torch.Tensor, shape, like: torch.T
         )
 
 
-def _elements_coincide(value: torch.Tensor) -> bool:
+def elements_coincide(value: torch.Tensor) -> bool:
     """Unless every stride reaches beyond all that smaller ones reach; also true of some odd interleavings."""
     reach = 0
     for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
@@ -165,49 +172,7 @@ def _span(value: torch.Tensor) -> tuple[int, int]:
     return first, first + (elements * value.element_size() if held else 0)
 
 
-def _share_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+def share_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether the memory from first to last element has a byte in common."""
     (a_first, a_end), (b_first, b_end) = _span(a), _span(b)
     return a_first < b_end and b_first < a_end
-
-
-def _storage(value: torch.Tensor) -> int:
-    return _torch_private.memory_of(value).untyped_storage()._cdata
-
-
-def out(buffer, targets: torch.Tensor, dtype_wanted: torch.dtype, inputs) -> None:
-    """A caller's buffer: right kind, no gradient, no memory in common with an input."""
-    tensor("out", buffer)
-    if buffer.requires_grad:
-        raise ValueError(
-            "out: already requires grad; a buffer is written without history, "
-            "so pass out.detach() to use it again"
-        )
-    if buffer.dtype != dtype_wanted:
-        raise TypeError(f"out: is {name(buffer.dtype)}; must be {name(dtype_wanted)}")
-    if buffer.shape != targets.shape or buffer.device != targets.device:
-        raise ValueError(
-            f"out: has shape {list(buffer.shape)} on {buffer.device}; "
-            f"must be {list(targets.shape)} on {targets.device}"
-        )
-    if torch.compiler.is_compiling():
-        return  # the native library looks at the memory itself when the compiled code runs
-    if buffer.is_inference() and not torch.is_inference_mode_enabled():
-        raise ValueError("out: was made in inference mode; must be an ordinary tensor outside of it")
-    if buffer.is_neg():
-        raise ValueError("out: is a view that negates its memory; must be an ordinary tensor")
-    if _elements_coincide(buffer):
-        raise ValueError(
-            f"out: has shape {list(buffer.shape)} and strides {list(buffer.stride())}, so elements may "
-            "coincide; must hold every element apart"
-        )
-    storage = _storage(buffer)
-    for argument, value in inputs:
-        if value is None:
-            continue
-        if _storage(value) == storage:
-            raise ValueError(f"out: shares storage with {argument}; must be memory of its own")
-        memory = [_torch_private.memory_of(one) for one in (buffer, value)]
-        # Two storages may be of one memory. Other classes, such as fake tensors, have none to ask for.
-        if all(type(one) in (torch.Tensor, torch.nn.Parameter) for one in memory) and _share_memory(*memory):
-            raise ValueError(f"out: shares memory with {argument}; must be memory of its own")

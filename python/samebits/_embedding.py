@@ -36,8 +36,8 @@ def embedding(
             the gradient.
         grad_accumulator: ``[V, H]`` float32 buffer (float64 for a float64 weight), its last axis dense, to
             which backward adds the gradient, one rounding each, before any rounding to the dtype of
-            ``weight``; rows that no id refers to are not touched, and ``weight.grad`` is left alone. Not
-            under torch.compile, transforms or ``create_graph``.
+            ``weight``; rows that no id refers to are not touched, and ``weight.grad`` is left alone. Breaks
+            the graph of torch.compile; not under transforms or ``create_graph``.
         backend: force one of ``samebits.backends()`` by name.
 
     Returns:
@@ -56,8 +56,9 @@ def embedding(
     padding_row = _options.padding_row(padding_idx, weight.shape[0])
     if grad_accumulator is not None:
         _checks.accumulator("grad_accumulator", grad_accumulator, weight)
+    lookup = _lookup.lookup if grad_accumulator is None else _lookup.accumulating_lookup
     try:
-        return _lookup.lookup(ids, weight, grad_accumulator, padding_row, on_invalid, name)
+        return lookup(ids, weight, grad_accumulator, padding_row, on_invalid, name)
     except Exception as error:
         raise_clearly(error, _check_embedding, ids, weight)
 

@@ -216,3 +216,9 @@ def linear_logp(*inputs):
     """Run the forward node that fits the moment: (logp, lse, entropy), empty where not asked for."""
     traced = torch.compiler.is_compiling() and not _torch_private.transforms_active()
     return (LinearLogp if traced else TransformableLinearLogp).apply(*inputs)[:3]
+
+
+@_checks.uncompiled_accumulator
+def accumulating_linear_logp(*inputs):
+    """The same with an accumulator."""
+    return linear_logp(*inputs)

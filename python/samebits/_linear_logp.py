@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, overload
 import torch
 from torch import Tensor
 
-from . import _checks, _head, _memory, _options, _torch_private
+from . import _checks, _head, _memory, _options, _out, _torch_private
 from ._curvature import Call, with_selection
 from ._errors import raise_clearly
 from ._logp import (
@@ -15,9 +15,7 @@ from ._logp import (
     LogpLse,
     LogpLseEntropy,
     LogpResult,
-    check_logp_out,
     pack,
-    write_out,
 )
 
 if TYPE_CHECKING:
@@ -153,8 +151,8 @@ def linear_logp(
         grad_weight_accumulator: ``[V, H]`` float32 buffer (float64 for float64 operands), its last axis
             dense, to which backward adds the gradient of ``weight``, one rounding each; ``weight.grad`` is
             then left alone. A pass that asks for other gradients alone, as
-            ``torch.autograd.grad(loss, hidden)``, leaves it alone too. Not under torch.compile, transforms or
-            ``create_graph``.
+            ``torch.autograd.grad(loss, hidden)``, leaves it alone too. Breaks the graph of torch.compile; not
+            under transforms or ``create_graph``.
         rows: as in :func:`logp`; only rows that take part are computed.
         out: as in :func:`logp`.
         precision: as in :func:`logp`.
@@ -187,30 +185,34 @@ def linear_logp(
     _checks.row_lists(row_temperature, rows, hidden, "hidden")
     if grad_weight_accumulator is not None:
         _checks.accumulator("grad_weight_accumulator", grad_weight_accumulator, weight)
-    if out is not None:
-        check_logp_out(out, ("hidden", hidden), targets, row_temperature, rows, precision)
-        for argument, value in (("weight", weight), ("bias", bias)):
-            _checks.out(out, targets, out.dtype, ((argument, value),))
-    options = (number, ignore_index, on_invalid, vocab_size, _options.is_binary64(precision), name)
+    binary64 = _options.is_binary64(precision)
+    options = (number, ignore_index, on_invalid, vocab_size, binary64, name)
     ids, listed = targets, rows
+    if out is not None:
+        wide = binary64 or hidden.dtype == torch.float64
+        inputs = (("hidden", hidden), ("weight", weight), ("targets", targets), ("bias", bias),
+                  ("temperature", row_temperature), ("rows", rows))  # fmt: skip
+        recorded = _torch_private.differentiating(hidden, weight, bias)
+        ids = _out.check(out, targets, torch.float64 if wide else torch.float32, inputs, recorded)
     if rows is not None and _torch_private.transforms_active():
-        masked = with_selection(Call(targets, row_temperature, rows, options))
+        masked = with_selection(Call(ids, row_temperature, rows, options))
         ids, listed, options = masked.targets, None, masked.options
     try:
         if _torch_private.transforms_active() or _torch_private.differentiating(hidden, weight, bias):
             kept = _memory.saved_rows(memory, hidden, weight, contract, return_entropy, vocab_size)
-            logp, lse, entropy = _head.linear_logp(
+            head = _head.linear_logp if grad_weight_accumulator is None else _head.accumulating_linear_logp
+            logp, lse, entropy = head(
                 hidden, weight, bias, ids, row_temperature, listed, return_lse, return_entropy, kept,
                 contract, grad_weight_accumulator, options,
             )  # fmt: skip
         else:
             logp, lse, entropy, *_ = _linear_logp(
-                hidden, weight, targets, bias, return_lse, return_entropy, False, contract, 0,
+                hidden, weight, ids, bias, return_lse, return_entropy, False, contract, 0,
                 row_temperature, rows, *options,
             )  # fmt: skip
     except Exception as error:
         raise_clearly(error, _check_linear_logp, hidden, weight, targets, bias)
-    values = logp if out is None else write_out(out, logp, rows)
+    values = logp if out is None else _out.write(out, logp, rows)
     return pack(values, lse, entropy, return_lse, return_entropy)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, overload
 import torch
 from torch import Tensor
 
-from . import _autograd, _checks, _options, _torch_private
-from ._curvature import Call, selected_rows, with_selection
+from . import _autograd, _checks, _options, _out, _torch_private
+from ._curvature import Call, with_selection
 from ._errors import raise_clearly
 
 if TYPE_CHECKING:
@@ -66,27 +66,6 @@ def pack(logp: Tensor, lse: Tensor, entropy: Tensor, return_lse: bool, return_en
     if return_entropy:
         return LogpEntropy(logp, entropy)
     return logp
-
-
-def write_out(out: Tensor, logp: Tensor, rows: Tensor | None) -> Tensor:
-    """Copy into the caller's buffer, recorded by autograd; rows not listed keep their values."""
-    if rows is not None:
-        logp = torch.where(selected_rows(rows, out.shape), logp, out)
-    try:
-        return out.copy_(logp)
-    except RuntimeError as error:
-        text = str(error)
-        if "mutate a captured Tensor" in text:
-            raise ValueError(
-                "out: was made outside the transform, which may not change it; "
-                "make the buffer inside the function that is transformed"
-            ) from None
-        if "vmap: inplace arithmetic" in text:
-            raise ValueError(
-                "out: is one buffer for all samples of a vmap; "
-                "must be mapped (one buffer a sample) or made inside the function that is mapped"
-            ) from None
-        raise
 
 
 @overload
@@ -184,7 +163,8 @@ def logp(
         out: buffer of the result's shape and dtype, returned itself. Rows not listed in ``rows`` keep their
             values. Must not require grad nor share storage with an input; after a call that records gradients
             it belongs to the graph, so pass ``out.detach()`` to use it again. Under a transform it must be
-            made inside the transformed function, or mapped by vmap.
+            made inside the transformed function, or mapped by vmap. Under torch.compile such a call breaks
+            the graph, for compiled code works on a copy of the buffer; one that records nothing does not.
         precision: ``"fp64"`` normalises and returns float64 whatever the dtype of the logits.
         return_lse: also return the log-sum-exp of the scaled logits (nats).
         return_entropy: also return the entropy of the row's distribution (nats).
@@ -220,10 +200,14 @@ def logp(
         options = (number, ignore_index, on_invalid, vocab_size, binary64, name)
         if out is not None:
             _checks.logp(logits, targets, row_temperature, rows)
-            check_logp_out(out, ("logits", logits), targets, row_temperature, rows, precision)
+            wide = binary64 or logits.dtype == torch.float64
+            inputs = (("logits", logits), ("targets", targets), ("temperature", row_temperature),
+                      ("rows", rows))  # fmt: skip
+            recorded = _torch_private.differentiating(logits)
+            ids = _out.check(out, targets, torch.float64 if wide else torch.float32, inputs, recorded)
         if rows is not None and _torch_private.transforms_active():
             _checks.logp(logits, targets, row_temperature, rows)
-            masked = with_selection(Call(targets, row_temperature, rows, options))
+            masked = with_selection(Call(ids, row_temperature, rows, options))
             ids, listed, options = masked.targets, None, masked.options
     try:
         if _torch_private.differentiating(logits):
@@ -241,18 +225,11 @@ def logp(
         elif _torch_private.transforms_active():
             results = (_logp(logits, ids, row_temperature, listed, *options), None, None)
         else:
-            _logp_out(logits, targets, out, row_temperature, rows, *options)
+            _logp_out(logits, ids, out, row_temperature, rows, *options)
             if not torch.compiler.is_compiling():
                 torch.autograd.graph.increment_version(out)
             return out
     except Exception as error:
         raise_clearly(error, _checks.logp, logits, targets, None, rows)
-    values = results[0] if out is None else write_out(out, results[0], rows)
+    values = results[0] if out is None else _out.write(out, results[0], rows)
     return pack(values, results[1], results[2], return_lse, return_entropy)
-
-
-def check_logp_out(out, source, targets, row_temperature, rows, precision) -> None:
-    """The buffer of a call on these inputs; `source` is what has the rows, with its name."""
-    wide = precision == "fp64" or source[1].dtype == torch.float64
-    inputs = (source, ("targets", targets), ("temperature", row_temperature), ("rows", rows))
-    _checks.out(out, targets, torch.float64 if wide else torch.float32, inputs)

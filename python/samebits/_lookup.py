@@ -154,6 +154,12 @@ def lookup(ids, weight, accumulator, padding_idx, on_invalid, backend):
     return node.apply(weight, ids, accumulator, padding_idx, on_invalid, backend)
 
 
+@_checks.uncompiled_accumulator
+def accumulating_lookup(*inputs):
+    """The same with an accumulator."""
+    return lookup(*inputs)
+
+
 def embedding_gradient(ids, grad, vocab, padding_idx, backend):
     """The gradient, recorded where a derivative may be asked for."""
     node = _node(EmbeddingGradient, TransformableEmbeddingGradient, grad)

@@ -108,3 +108,31 @@ def test_a_pass_that_asks_for_the_weight_fills_the_buffer():
         asked = [leaves[i] for i in wanted]
         torch.autograd.grad(results.sum(), asked, allow_unused=True)
         assert_same_bits(buffer, expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    ("call", "argument"), [(head, "grad_weight_accumulator"), (lookup, "grad_accumulator")]
+)
+def test_compiled_code_leaves_the_call_to_eager_mode(call, argument, backend):
+    function = sb.linear_logp if call is head else sb.embedding
+    buffers, others = [torch.ones(7, 8), torch.ones(7, 8)], []
+
+    def loss(operands, buffer):
+        return (function(*operands, **{argument: buffer}) * 2).sum()
+
+    torch._dynamo.reset()
+    for each, buffer in zip((loss, torch.compile(loss, backend=backend)), buffers, strict=True):
+        _, *leaves = call(buffer)
+        operands = (leaves[0], leaves[1], IDS) if call is head else (IDS, leaves[0])
+        each(operands, buffer).backward()
+        others.append([leaf.grad for leaf in leaves if leaf.grad is not None])
+    assert_same_bits(buffers[1], buffers[0])
+    assert (buffers[0] != 1).any() and len(others[0]) == len(others[1]) == (call is head)
+    for compiled, eager in zip(*others, strict=True):
+        assert_same_bits(compiled, eager)
+    torch._dynamo.reset()
+    whole = torch.compile(loss, backend=backend, fullgraph=True)
+    with pytest.raises(RuntimeError, match="grad_accumulator: a buffer that backward writes is not traced"):
+        whole(operands, buffers[1])
+    torch._dynamo.reset()
