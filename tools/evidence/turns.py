@@ -54,8 +54,8 @@ def take_turns(
     limit: float | None = None,
     hot: float = 0.0,
 ) -> Taken:
-    """Medians after so many seconds of turns, by a Clock that is `cold` or `hot`. One whose first call fails, or
-    takes more seconds than `limit`, is left out; the reason is printed and kept."""
+    """Medians after so many seconds of turns, by a Clock that is `cold` or `hot`. One whose first call fails,
+    or takes more seconds than `limit`, is left out; the reason is printed and kept."""
     clock, taken, running = Clock(torch.device(device), cold, hot), Taken(), {}
     for name, call in calls.items():
         begin = time.monotonic()
