@@ -170,6 +170,68 @@ def test_drawings_are_compared_by_words_and_places(after, words):
     assert (words in svg_difference(before, after)) if words else svg_difference(before, after) == ""
 
 
+GROUP = '<svg xmlns="http://www.w3.org/2000/svg"><g transform="{}">{}</g></svg>'
+
+
+@pytest.mark.parametrize(
+    ("held", "before", "after", "words"),
+    [
+        ("<path d='M 1 2'/>", "translate(5 5)", "translate(5.04 5)", ""),
+        ("<path d='M 1 2'/>", "translate(5 5)", "translate(5.9 5)", "0.9 pt from where it is drawn"),
+        ("<path d='M 1 2'/><text>a</text>", "translate(5 5)", "translate(5.9 5)", "0.9 pt from"),
+        ("<text>a</text>", "translate(5 5)", "translate(5.9 5)", ""),
+        ("<text>a</text>", "translate(5 5) scale(0.1)", "translate(5 5) scale(0.9)", "scale(0.1)"),
+        ("<text>a</text>", "rotate(-0 5 5)", "rotate(0 5.5 5)", ""),
+        ("<text>a</text>", "rotate(90 5 5)", "rotate(89.5 5 5)", "rotate([90.0])"),
+    ],
+)
+def test_a_group_moves_what_it_holds(held, before, after, words):
+    found = svg_difference(GROUP.format(before, held).encode(), GROUP.format(after, held).encode())
+    assert words in found if words else found == ""
+
+
+def test_words_behind_a_part_of_a_text_are_compared():
+    svg = '<svg xmlns="http://www.w3.org/2000/svg"><text>2<tspan>-3</tspan> passed</text></svg>'
+    assert "before passed" in svg_difference(svg.encode(), svg.replace("passed", "failed").encode())
+
+
+def resealed(report, name, change):
+    (report / name).write_bytes(change((report / name).read_bytes()))
+    if name != files.MANIFEST:
+        files.write(report / files.MANIFEST, files.manifest(report))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        (files.CASES, lambda table: table + b"\xff\n", "cases.csv: cannot be read"),
+        (files.MANIFEST, lambda lines: b"\xff" + lines, "SHA256SUMS: cannot be read"),
+        (files.RUN, lambda run: run + b"\xff", "run.json: cannot be read"),
+        (files.RUN, lambda run: b"[" * 200_000, "run.json: cannot be read"),
+        (
+            files.CASES,
+            lambda table: table.replace(b",passed,", b",good,", 1),
+            "case 1 of the table: status: is 'good'; may be passed, failed, skipped",
+        ),
+        (
+            files.CASES,
+            lambda table: table.replace(b"errors,worst", b"other,worst", 1),
+            "run.json: names no section other, which has cases",
+        ),
+        (
+            files.CASES,
+            lambda table: table.splitlines()[0] + b"\n",
+            "cases.csv: has no case of section errors",
+        ),
+    ],
+    ids=["table not UTF-8", "manifest not UTF-8", "run not UTF-8", "deep", "status", "section", "empty"],
+)
+def test_what_cannot_be_read_or_says_nothing_is_wrong_and_named(report, capsys, name, change, words):
+    resealed(report, name, change)
+    assert main(["--verify", str(report)]) == 1
+    assert words in capsys.readouterr().out
+
+
 def test_what_is_no_figure_is_none():
     assert "is no drawing" in svg_difference(b"", SVG.encode())
     assert "is no picture" in png_difference(b"", b"")

@@ -77,6 +77,8 @@ def from_row(row: list[str]) -> Case:
             values[name] = (_NUMBERS[name](text) if text else None) if name in _NUMBERS else text
         except ValueError:
             raise ReportError(f"{name}: is {text!r}; must be a number") from None
+    if values["status"] not in STATUSES:
+        raise ReportError(f"status: is {values['status']!r}; may be {', '.join(STATUSES)}")
     return Case(**values)
 
 
@@ -91,10 +93,19 @@ def to_csv(cases: Iterable[Case]) -> str:
 
 def from_csv(text: str) -> list[Case]:
     """The cases of a table written by :func:`to_csv`."""
-    rows = list(csv.reader(io.StringIO(text)))
+    try:
+        rows = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise ReportError(f"the table of cases is none ({error})") from None
     if not rows or tuple(rows[0]) != FIELDS:
         raise ReportError(f"the table of cases does not begin with {','.join(FIELDS)}")
-    return [from_row(row) for row in rows[1:]]
+    cases = []
+    for number, row in enumerate(rows[1:], 1):
+        try:
+            cases.append(from_row(row))
+        except ReportError as error:
+            raise ReportError(f"case {number} of the table: {error}") from None
+    return cases
 
 
 def counted(cases: Iterable[Case]) -> dict[str, int]:

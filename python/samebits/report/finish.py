@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from samebits.report import folder as files
-from samebits.report import page
+from samebits.report import page, runner
 from samebits.report.case import Case, counted, from_csv, to_csv
 from samebits.report.errors import ReportError
 from samebits.report.sections import SECTIONS
@@ -20,7 +20,7 @@ def keep_cases(folder: Path, cases: list[Case]) -> None:
     """All cases in one table, and what the sections say of themselves in run.json; the parts are then
     superfluous."""
     run = files.read_json(folder / files.RUN)
-    parts = {name: files.read_json(folder / files.PARTS / f"{name}.json") for name in SECTIONS}
+    parts = {name: runner.kept_part(folder, name) for name in SECTIONS}
     for part in parts.values():
         for name, data in part["attachments"].items():
             files.write_json(folder / files.DATA / f"{name}.json", data)
@@ -50,7 +50,7 @@ def close(folder: Path) -> list[Case]:
             f"figures need the package {error.name}: pip install matplotlib, then --finish {folder}; "
             "what was measured is kept"
         ) from None
-    cases = from_csv((folder / files.CASES).read_text())
+    cases = from_csv(files.read_text(folder / files.CASES))
     run = files.read_json(folder / files.RUN)
     run["drawn_with"] = versions
     files.write_json(folder / files.RUN, run)

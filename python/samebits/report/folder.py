@@ -43,11 +43,20 @@ def write_json(path: Path, content: Any) -> None:
     write(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
+def read_text(path: Path) -> str:
+    """The words of a file; a ReportError when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReportError(f"{path}: cannot be read ({error})") from None
+
+
 def read_json(path: Path) -> Any:
     """Plain data; a ReportError when it cannot be read."""
+    text = read_text(path)
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: cannot be read ({error})") from None
 
 

@@ -23,13 +23,34 @@ def measure(folder: Path, options, progress) -> list[Case]:
         else:
             progress.section(name)
             files.write_json(kept, run_section(name, options, progress))
-        cases += [from_row(row) for row in files.read_json(kept)["cases"]]
+        cases += [from_row(row) for row in kept_part(folder, name)["cases"]]
     return cases
 
 
 def part(folder: Path, name: str) -> Path:
     """Where the finished section is kept until the report is complete."""
     return folder / files.PARTS / f"{name}.json"
+
+
+def kept_part(folder: Path, name: str) -> dict[str, Any]:
+    """The finished section read back; a ReportError when it is none, or says nothing."""
+    path = part(folder, name)
+    kept = files.read_json(path)
+    kinds = {"seconds": int | float, "commands": list, "attachments": dict, "cases": list}
+    try:
+        if not isinstance(kept, dict) or not all(isinstance(kept.get(k), kind) for k, kind in kinds.items()):
+            raise ReportError("is not the part of a report")
+        if not kept["cases"]:
+            raise ReportError("holds no case")
+        for row in kept["cases"]:
+            case = from_row(row)
+            if case.section != name:
+                raise ReportError(f"holds a case of section {case.section!r}")
+            if problem := case.problem():
+                raise ReportError(f"{case.case}: {problem}")
+    except (ReportError, TypeError) as error:
+        raise ReportError(f"{path}: {error}; remove it to measure the section again") from None
+    return kept
 
 
 def run_section(name: str, options, progress) -> dict[str, Any]:
@@ -62,7 +83,7 @@ def run_section(name: str, options, progress) -> dict[str, Any]:
 
 def finished(name: str, device: str, cases: Iterable[Case]) -> Iterable[Case]:
     """The cases with section, device and seconds; an exception is a failed case of its own."""
-    before = time.monotonic()
+    before, any_case = time.monotonic(), False
     try:
         for case in cases:
             now = time.monotonic()
@@ -75,7 +96,10 @@ def finished(name: str, device: str, cases: Iterable[Case]) -> Iterable[Case]:
             before = now
             if problem := case.problem():
                 raise ReportError(f"section {name}, {case.case}: {problem}")
+            any_case = True
             yield case
+        if not any_case:
+            yield Case(section=name, case="the section itself", device=device, reason="it gave no case")
     except ReportError:
         raise
     except Exception as error:

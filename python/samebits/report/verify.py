@@ -25,12 +25,11 @@ def verify(folder: Path) -> Verdict:
         raise ReportError(f"--verify {folder}: is no folder")
     if not (folder / files.MANIFEST).is_file():
         raise ReportError(f"--verify {folder}: has no {files.MANIFEST}, so it is not a complete report")
-    problems = manifest_problems(folder)
-    if problems:
-        return Verdict(problems)
     try:
+        if problems := manifest_problems(folder):
+            return Verdict(problems)
         run = files.read_json(folder / files.RUN)
-        cases = from_csv((folder / files.CASES).read_text())
+        cases = from_csv(files.read_text(folder / files.CASES))
     except (OSError, ReportError) as error:
         return Verdict([str(error)])
     if not isinstance(run, dict):
@@ -40,6 +39,7 @@ def verify(folder: Path) -> Verdict:
             problems.append(f"{files.CASES}: {case.section}, {case.case}: {problem}")
     if counted(cases) != run.get("counts"):
         problems.append(f"{files.RUN}: counts are {run.get('counts')}, the cases give {counted(cases)}")
+    problems += section_problems(run, cases)
     drawings = judge_drawings(folder, run, cases)
     return Verdict(problems + drawings.problems, drawings.unjudged, drawings.remarks, cases)
 
@@ -47,7 +47,7 @@ def verify(folder: Path) -> Verdict:
 def manifest_problems(folder: Path) -> list[str]:
     """Files that are missing, changed, or not of the report."""
     listed: dict[str, str] = {}
-    for line in (folder / files.MANIFEST).read_text().splitlines():
+    for line in files.read_text(folder / files.MANIFEST).splitlines():
         value, _, name = line.partition("  ")
         listed[name] = value
     present = set(files.files(folder))
@@ -57,6 +57,17 @@ def manifest_problems(folder: Path) -> list[str]:
         f"{name}: its SHA-256 is not the manifest's"
         for name, value in listed.items()
         if name in present and files.digest(folder / name) != value
+    ]
+
+
+def section_problems(run: dict, cases: list[Case]) -> list[str]:
+    """Sections that were reported without a case, and cases of sections that were not."""
+    sections = run.get("sections")
+    named = set(sections) if isinstance(sections, dict) else set()
+    found = {case.section for case in cases}
+    return [
+        *(f"{files.CASES}: has no case of section {name}" for name in sorted(named - found)),
+        *(f"{files.RUN}: names no section {name}, which has cases" for name in sorted(found - named)),
     ]
 
 

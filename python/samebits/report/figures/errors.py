@@ -1,5 +1,6 @@
 """Errors of derivatives over their order, each precision in its panel and each method on its own."""
 
+import math
 from collections.abc import Iterable
 
 from samebits.check.cases import PRECISIONS
@@ -47,8 +48,8 @@ def panel(axes, here: dict[tuple, list[Case]], field: str, tolerance: bool) -> N
     points = {
         (method, order): worst(here.get((method, order), ()), field) for method in METHODS for order in ORDERS
     }
-    sizes = [getattr(case, field) for case in points.values() if case is not None and getattr(case, field)]
-    low = 10 ** _exponent(min(sizes, default=1e-3))
+    sizes = [getattr(case, field) for case in points.values() if case is not None]
+    low = 10 ** _exponent(min((size for size in sizes if size and math.isfinite(size)), default=1e-3))
     axes.set_yscale("log")
     zero_at = low / 30
     for order in ORDERS:
@@ -67,7 +68,14 @@ def panel(axes, here: dict[tuple, list[Case]], field: str, tolerance: bool) -> N
         axes.plot(zeros, [zero_at] * len(zeros), marker, markersize=5, markerfacecolor="none", color=colour)
         for x, y, case in seen:
             if case.status == "failed":
-                axes.plot([x], [y or zero_at], "x", color=FAILED, markersize=9, markeredgewidth=2)
+                axes.plot(
+                    [x],
+                    [y if y and math.isfinite(y) else zero_at],
+                    "x",
+                    color=FAILED,
+                    markersize=9,
+                    markeredgewidth=2,
+                )
         if tolerance:
             held = [(x, case.tolerance) for x, _, case in seen if case.tolerance]
             axes.plot([x for x, _ in held], [y for _, y in held], color=colour, linewidth=0.9, dashes=(3, 2))

@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -11,7 +12,8 @@ from xml.etree import ElementTree
 WORDS_APART, SHAPES_APART = 1.0, 0.05
 OTHER_PIXELS = "has other pixels"
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
-_PLACES = ("d", "x", "y", "transform", "width", "height", "viewBox")
+_MOVE = re.compile(r"(translate|rotate)\(([^)]*)\)")
+_PLACES = ("d", "x", "y", "width", "height", "viewBox")
 _NAMES = ("id", "href", "clip-path")
 
 
@@ -34,8 +36,26 @@ def parts(svg: bytes) -> Iterator[Part]:
             elif key in _PLACES:
                 places += [float(number) for number in _NUMBER.findall(value)]
                 value = _NUMBER.sub("", value)
+            elif key == "transform":
+                value = _MOVE.sub(partial(_without_places, places), value)
             says.append(f"{key}={value}")
-        yield Part(" ".join([kind, *says]), places, kind in ("text", "tspan", "g"))
+        if behind := (element.tail or "").strip():
+            says.append(f"before {behind}")
+        yield Part(" ".join([kind, *says]), places, _is_words(element))
+
+
+def _without_places(places: list[float], move: re.Match) -> str:
+    """A step of a transform without its places, which are added to those given. An angle is none."""
+    kind, numbers = move[1], [float(number) for number in _NUMBER.findall(move[2])]
+    angles = 1 if kind == "rotate" else 0
+    places += numbers[angles:]
+    return f"{kind}({[angle + 0.0 for angle in numbers[:angles]]})"  # -0 is 0
+
+
+def _is_words(element: ElementTree.Element) -> bool:
+    """Words, or a group of nothing else: what moves a group moves all shapes in it."""
+    kinds = {one.tag.rpartition("}")[2] for one in element.iter()}
+    return bool(kinds & {"text", "tspan"}) and kinds <= {"text", "tspan", "g"}
 
 
 def difference(name: str, before: bytes, after: bytes) -> str:
