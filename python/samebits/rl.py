@@ -7,8 +7,6 @@ and the loss has the same bits for padded and packed tokens, on a CPU and on a G
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -73,7 +71,7 @@ def clipped_ratio_loss(
         old_logp: the same under the policy that sampled.
         advantages: A of each token, of one dtype and shape with them (``expand`` a number per sequence).
         low: how far below 1 the ratio counts, 0 to 1.
-        high: how far above 1 the ratio counts, at least 0.
+        high: how far above 1 the ratio counts, 0 to the largest number of that dtype.
 
     Returns:
         ``[...]`` of that dtype. Its gradient is ``-A r``, and +0 where the bound was taken (not where r is on
@@ -83,15 +81,18 @@ def clipped_ratio_loss(
         TypeError, ValueError: an argument that is not allowed, named in the message.
     """
     _check(logp=logp, old_logp=old_logp, advantages=advantages)
-    for argument, value, most in (("low", low, 1.0), ("high", high, math.inf)):
+    largest = torch.finfo(logp.dtype).max
+    for argument, value, most in (("low", low, 1.0), ("high", high, largest)):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{argument}: is a {type(value).__name__}; must be a number")
-        if not (0 <= value <= most and math.isfinite(value)):
-            allowed = "0 to 1" if argument == "low" else "finite and at least 0"
+        if not 0 <= value <= most:
+            allowed = (
+                "0 to 1" if argument == "low" else f"0 to {most:.8g}, the largest {_checks.name(logp.dtype)}"
+            )
             raise ValueError(f"{argument}: is {value}; must be {allowed}")
     difference = logp - old_logp
     r = exp_tail(difference.detach(), 0)
-    upper, lower = (torch.full((), 1 + x, dtype=r.dtype, device=r.device) for x in (high, -low))
+    upper, lower = (torch.full((), 1.0 + x, dtype=r.dtype, device=r.device) for x in (high, -low))
     rewarded = advantages >= 0
     beyond = torch.where(rewarded, r > upper, r < lower)  # false for NaN, which so stays
     # Where the bound is taken the exponential is that of 0: no gradient of 0 meets an infinite one.

@@ -36,6 +36,21 @@ def refusal(capsys, *options: str) -> str:
     return line.removeprefix("samebits.check: ")
 
 
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        (("--op", "logp", "--vocab", "2147483647", "--batch", "2000000"), "--batch 2000000 --seq 5"),
+        (("--op", "ratio", "--batch", "2147483647", "--seq", "2147483647"), "--batch 2147483647"),
+        (("--op", "matmul", "--vocab", "2000000000", "--hidden", "2000000000"), "--batch 2 --seq 5"),
+        (("--batch", "2147483647", "--seq", "2147483647"), "--batch 2147483647 --seq 2147483647"),
+    ],
+    ids=["logp", "ratio", "matmul", "all"],
+)
+def test_sizes_that_no_memory_holds_are_named(capsys, options, sizes):
+    said = refusal(capsys, *options, "--dtype", "fp32")
+    assert said.startswith(sizes) and " fp32 finds no memory on cpu (" in said
+
+
 def test_every_operator_and_dtype_passes_every_judgment(capsys):
     status, data = run_json(capsys, "--check-grad")
     assert status == 0 and data["passed"] is True and data["profile"] == "derived"

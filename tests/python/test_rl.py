@@ -172,7 +172,11 @@ def test_refusals(call):
     [
         ({"low": 1.5}, ValueError, "low: is 1.5; must be 0 to 1"),
         ({"low": NAN}, ValueError, "low: is nan; must be 0 to 1"),
-        ({"high": -0.1}, ValueError, "high: is -0.1; must be finite and at least 0"),
+        ({"high": -0.1}, ValueError, r"high: is -0.1; must be 0 to 3\.4028235e\+38, the largest float32"),
+        ({"high": 1e300}, ValueError, r"high: is 1e\+300; must be 0 to 3\.4028235e\+38, the largest float32"),
+        ({"high": INF}, ValueError, "high: is inf; must be 0 to 3"),
+        ({"high": NAN}, ValueError, "high: is nan; must be 0 to 3"),
+        ({"high": 10**400}, ValueError, "high: is 1000"),
         ({"high": "0.2"}, TypeError, "high: is a str; must be a number"),
     ],
 )
@@ -190,3 +194,11 @@ def test_the_bound_leaves_no_gradient_where_the_ratio_is_infinite(dtype, far):
     (gradient,) = torch.autograd.grad(loss, logp, torch.ones_like(loss))
     assert gradient.tolist() == [0.0, 0.0, math.inf] and not gradient.signbit().any()
     assert loss.tolist() == [-torch.full((), 1.2, dtype=dtype).item()] * 2 + [math.inf]
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_a_bound_may_be_as_far_as_the_dtype_reaches(dtype):
+    logp = torch.tensor([0.0, 80.0], dtype=dtype)
+    for high in (torch.finfo(dtype).max, 10**30):
+        loss = sb.rl.clipped_ratio_loss(logp, torch.zeros_like(logp), torch.ones_like(logp), high=high)
+        assert_same_bits(loss, -sb.rl.ratio(logp, torch.zeros_like(logp)).clamp(max=high + 1.0))

@@ -4,6 +4,8 @@ import argparse
 import os
 from pathlib import Path
 
+import torch
+
 import samebits
 from samebits.check.errors import CheckError
 from samebits.check.op.candidates import find, names
@@ -101,6 +103,25 @@ def _dtypes(operator: Operator, asked: str, several: bool) -> tuple[str, ...]:
 
 def _check(operator: Operator, dtype: str, profile: Profile, options, stages) -> dict:
     shape = _shape(operator, options)
+    try:
+        return _judged(operator, dtype, shape, profile, options, stages)
+    except (RuntimeError, MemoryError) as error:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and not any(
+            words in text for words in _NO_MEMORY
+        ):
+            raise
+        sizes = " ".join(f"--{name} {size}" for name, size in shape._asdict().items())
+        raise CheckError(
+            f"{sizes}: {operator.name} {dtype} finds no memory on {options.device} ({text})"
+        ) from None
+
+
+# What torch and samebits say of a tensor that no memory holds, or whose size is beyond 64 bits.
+_NO_MEMORY = ("allocate", "overflow")
+
+
+def _judged(operator: Operator, dtype: str, shape: Shape, profile: Profile, options, stages) -> dict:
     with stages.stage(f"{operator.name} {dtype}", steps(operator, options.check_grad)) as tick:
         inputs = operator.make(shape, DTYPES[dtype], options.device, options.seed)
         candidate = find(operator, options.candidate, inputs.operands, options.contract)
