@@ -1,6 +1,6 @@
 """python -m evidence.profiled ROWS: what ncu is shown, between cudaProfilerStart and cudaProfilerStop.
 
-The library's bare products of the LM head, a step that computes P anew and one that keeps P; with ROWS 0 the
+The library's bare products of the LM head, a step that keeps P and one that computes it anew; with ROWS 0 the
 passes of `logp` instead, of 4096 rows in bfloat16 and fp32.
 """
 
@@ -30,8 +30,8 @@ def head_calls(rows: int) -> list[Callable[[], object]]:
         lambda: torch.mm(x, w.t(), out=logits),
         lambda: torch.mm(logits, w),
         lambda: torch.mm(logits.t(), x),
-        lambda: step("recompute"),
         lambda: step("save"),
+        lambda: step("recompute"),
     ]
 
 

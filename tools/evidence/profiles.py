@@ -17,7 +17,9 @@ SECTIONS = (
     "LaunchStats",
 )  # fmt: skip
 # Rows of the head that are profiled; 0: `logp`.
-SHAPES = (64, 2048, 8192, 0)
+SHAPES = (64, 2048, 0)
+# Kernels of a shape: behind the products and the steps' first ones, the same come again for other columns.
+MOST = 12
 # Nothing under so many microseconds is listed.
 SHORTEST = 20.0
 # From here on a unit is said to limit a kernel, in percent of its peak; below it is the waiting for results.
@@ -120,7 +122,7 @@ def profile(rows: int, folder: Path) -> list[Profile]:
     report = folder / f"{rows}.ncu-rep"
     ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
     sections = [word for section in SECTIONS for word in ("--section", section)]
-    record = [ncu, "--profile-from-start", "off", "--kernel-name-base", "demangled", "-k", KERNELS, *sections,
+    record = [ncu, "--profile-from-start", "off", "--kernel-name-base", "demangled", "-k", KERNELS, "-c", str(MOST), *sections,
               "-f", "-o", str(report), sys.executable, "-m", "evidence.profiled", str(rows)]  # fmt: skip
     try:
         ran = subprocess.run(record, capture_output=True, text=True)
@@ -147,5 +149,6 @@ def record(run: dict[str, Any], quick: bool = False) -> str:
     with tempfile.TemporaryDirectory() as folder:
         for rows in SHAPES[:1] if quick else SHAPES:
             what = f"head, {rows} rows" if rows > 0 else "logp, 4096 rows of 131072 in bf16, then fp32"
+            print(f"  profile of: {what}", flush=True)
             lines += ["", what, *table(profile(rows, Path(folder)))]
     return "\n".join(lines) + "\n"
