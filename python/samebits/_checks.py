@@ -74,7 +74,7 @@ def logp(logits, targets, row_temperature=None, rows=None) -> None:
     """Types, dtypes, devices and shapes of a logp call."""
     operands(("logits", "targets"), logits, targets)
     if logits.dim() == 0:
-        raise ValueError("logits: has 0 dimensions; must have at least 1, the vocabulary")
+        raise ValueError("logits: has no axis; must have at least one")
     leading(targets, logits, "logits")
     row_lists(row_temperature, rows, logits, "logits")
 
@@ -85,23 +85,25 @@ def leading(targets: torch.Tensor, like: torch.Tensor, like_name: str) -> None:
         raise ValueError(f"{like_name}: has {like.dim()} dimensions; may have at most {MAX_DIMENSIONS}")
     if targets.dim() != like.dim() - 1 or targets.shape != like.shape[:-1]:
         raise ValueError(
-            f"targets: has shape {list(targets.shape)}; must be {list(like.shape[:-1])}, "
-            f"the leading shape of {like_name} {list(like.shape)}"
+            f"targets: has shape {list(targets.shape)}; must have the leading shape "
+            f"{list(like.shape[:-1])} of {like_name}"
         )
 
 
-def row_lists(row_temperature, rows, like: torch.Tensor, like_name: str) -> None:
-    """Per-row temperature and list of rows."""
+def row_lists(row_temperature, rows, like: torch.Tensor | None, like_name: str) -> None:
+    """Per-row temperature and list of rows, beside a tensor they belong to, if there is one."""
     if row_temperature is not None:
         tensor("temperature", row_temperature)
-        device("temperature", row_temperature, like, like_name)
+        if like is not None:
+            device("temperature", row_temperature, like, like_name)
         dtype("temperature", row_temperature, (torch.float32, torch.float64))
     if rows is not None:
         tensor("rows", rows)
-        device("rows", rows, like, like_name)
+        if like is not None:
+            device("rows", rows, like, like_name)
         dtype("rows", rows, INTEGER)
         if rows.dim() != 1:
-            raise ValueError(f"rows: has shape {list(rows.shape)}; must be 1-D, a list of row numbers")
+            raise ValueError(f"rows: has shape {list(rows.shape)}; must be 1-D")
 
 
 # torch.compile does not trace what a backward does that writes memory: it leaves such a call to eager mode.

@@ -28,7 +28,7 @@ def embedding(
 
     Args:
         ids: ``[...]`` int32 or int64, any strides.
-        weight: ``[V, H]`` float32, float64, bfloat16 or float16, any strides.
+        weight: ``[V, H]`` float32, float64, bfloat16 or float16, any strides, neither V nor H 0.
         padding_idx: a row, from the end if negative, that takes no part in the gradient. It is looked up like
             any other.
         on_invalid: what the row of an id outside ``[0, V)`` is: ``"nan"``, ``"zero"``, or ``"raise"``
@@ -46,13 +46,14 @@ def embedding(
 
     Raises:
         ValueError, TypeError: an argument that is not allowed, named in the message.
-        RuntimeError: no backend can run it.
-        NotDifferentiableError: a derivative of a gradient that went into ``grad_accumulator``.
+        RuntimeError: no backend can run it, or the result finds no memory: the message says which.
+        NotDifferentiableError: as :func:`logp`; ``grad_accumulator`` under a transform, or a derivative of a
+            gradient that went into it.
     """
     _torch_private.refuse_compiled_transform()
     _options.check_semantics(None, on_invalid, None)
     name = _options.backend_name(backend)
-    _check_embedding(ids, weight)
+    check_embedding(ids, weight)
     padding_row = _options.padding_row(padding_idx, weight.shape[0])
     if grad_accumulator is not None:
         _checks.accumulator("grad_accumulator", grad_accumulator, weight)
@@ -60,10 +61,11 @@ def embedding(
     try:
         return lookup(ids, weight, grad_accumulator, padding_row, on_invalid, name)
     except Exception as error:
-        raise_clearly(error, _check_embedding, ids, weight)
+        raise_clearly(error, check_embedding, ids, weight)
 
 
-def _check_embedding(ids, weight) -> None:
+def check_embedding(ids, weight) -> None:
+    """Types, dtypes, devices and shapes of a call."""
     _checks.operands(("ids", "weight"), ids, weight)
     if weight.dim() != 2 or weight.numel() == 0:
         raise ValueError(

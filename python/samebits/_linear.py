@@ -12,7 +12,8 @@ from ._errors import raise_clearly
 from ._product import product
 
 
-def _check_matmul(a, b) -> None:
+def check_matmul(a, b) -> None:
+    """Types, dtypes, devices and shapes of a call."""
     _checks.operands(("a", "b"), a, b)
     if a.dim() < 2:
         raise ValueError(f"a: has shape {list(a.shape)}; must have at least 2 dimensions, [..., M, K]")
@@ -53,10 +54,11 @@ def matmul(
 
     Raises:
         ValueError, TypeError: an argument that is not allowed, named in the message.
-        RuntimeError: no backend can run the contract.
+        RuntimeError: no backend can run the contract, or the result finds no memory: the message says which.
+        NotDifferentiableError: as :func:`logp`.
     """
     _options.check_contract(contract)
-    _check_matmul(a, b)
+    check_matmul(a, b)
     return _product(a, b, None, contract, out_dtype, backend)
 
 
@@ -69,7 +71,7 @@ def _product(a, b, bias, contract, out_dtype, backend) -> Tensor:
         flat = a if a.dim() == 2 else a.reshape(a.shape[:-1].numel(), a.shape[-1])
         result = product(flat, b, bias, out_dtype, contract, name)
     except Exception as error:
-        raise_clearly(error, _check_matmul, a, b)
+        raise_clearly(error, check_matmul, a, b)
     return result if a.dim() == 2 else result.view(*a.shape[:-1], b.shape[1])
 
 
@@ -84,8 +86,9 @@ def linear(
 ) -> Tensor:
     """The deterministic ``x @ weight.T + bias``; see :func:`matmul`.
 
-    Determinism level: cross_device (``src/order/dot.h``, docs/contract.md). The bias is added
-    with one rounding in float32 (float64 for float64 operands) before the rounding to ``out_dtype``.
+    Determinism level: cross_device (``src/order/dot.h``, ``tc16.h``, docs/contract.md). Contracts are those
+    of :func:`matmul`. The bias is added with one rounding in float32 (float64 for float64 operands) before
+    the rounding to ``out_dtype``.
 
     Args:
         x: ``[..., K]`` float32, float64, bfloat16 or float16, any strides.
@@ -100,7 +103,7 @@ def linear(
             over the rows, in the order of a product with ones.
 
     Raises:
-        ValueError, TypeError, RuntimeError: as :func:`matmul`.
+        ValueError, TypeError, RuntimeError, NotDifferentiableError: as :func:`matmul`.
     """
     operands = (x, weight) if bias is None else (x, weight, bias)
     names = ("x", "weight", "bias")[: len(operands)]

@@ -138,7 +138,7 @@ def linear_logp(
 
     Args:
         hidden: ``[..., H]`` float32, float64, bfloat16 or float16, any strides.
-        weight: ``[V, H]`` of the same dtype, any strides.
+        weight: ``[V, H]`` of the same dtype, any strides; V is 1 to 2^22.
         targets: ``[...]`` int32 or int64.
         bias: ``[V]`` of the same dtype, or None.
         temperature: as in :func:`logp`, and so the options below that are not named here.
@@ -171,7 +171,9 @@ def linear_logp(
 
     Raises:
         ValueError, TypeError, RuntimeError: as :func:`logp` and :func:`matmul`.
-        NotDifferentiableError: a derivative of a gradient that went into ``grad_weight_accumulator``.
+        NotDifferentiableError: as :func:`logp`; ``grad_weight_accumulator`` under a transform, or a
+            derivative of a gradient that went into it.
+        NotImplementedError: ``group`` is given.
     """
     _torch_private.refuse_compiled_transform()
     if group is not None:
@@ -180,7 +182,7 @@ def linear_logp(
     _options.check_contract(contract)
     _options.check_semantics(ignore_index, on_invalid, vocab_size)
     name = _options.backend_name(backend)
-    _check_linear_logp(hidden, weight, targets, bias)
+    check_linear_logp(hidden, weight, targets, bias)
     number, row_temperature = _options.split_temperature(temperature, targets)
     _checks.row_lists(row_temperature, rows, hidden, "hidden")
     if grad_weight_accumulator is not None:
@@ -211,12 +213,13 @@ def linear_logp(
                 row_temperature, rows, *options,
             )  # fmt: skip
     except Exception as error:
-        raise_clearly(error, _check_linear_logp, hidden, weight, targets, bias)
+        raise_clearly(error, check_linear_logp, hidden, weight, targets, bias)
     values = logp if out is None else _out.write(out, logp, rows)
     return pack(values, lse, entropy, return_lse, return_entropy)
 
 
-def _check_linear_logp(hidden, weight, targets, bias) -> None:
+def check_linear_logp(hidden, weight, targets, bias=None) -> None:
+    """Types, dtypes, devices and shapes of a call."""
     operands = (hidden, weight, targets) if bias is None else (hidden, weight, targets, bias)
     _checks.operands(("hidden", "weight", "targets", "bias")[: len(operands)], *operands)
     if weight.dim() != 2 or weight.shape[0] == 0:

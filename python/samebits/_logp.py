@@ -152,7 +152,7 @@ def logp(
 
     Args:
         logits: ``[..., vocab]`` float32, bfloat16, float16 or float64, never modified. Any strides; read in
-            place where the last axis is dense, copied where it is not.
+            place where the last axis is dense, copied where it is not. At most 8 axes and 2^22 columns.
         targets: ``[...]`` int32 or int64 ids, any strides, compared at their own width.
         temperature: divides the logits before normalisation. A number, or a float32 or float64 tensor of the
             shape of ``targets`` (extents of 1 and 0-d are expanded). Finite, within [2^-64, 2^64]. A
@@ -184,6 +184,8 @@ def logp(
         ValueError, TypeError: an argument that is not allowed; the message names it, what it was and what it
             may be. Nothing has been written.
         RuntimeError: no backend can run the request, or a result finds no memory: the message says which.
+        NotDifferentiableError: called under a transform inside torch.compile, or differentiated with
+            ``is_grads_batched`` and ``create_graph`` at once: torch would lose derivatives without a word.
     """
     _torch_private.refuse_compiled_transform()
     ids, listed = targets, rows
@@ -211,6 +213,8 @@ def logp(
             ids, listed, options = masked.targets, None, masked.options
     try:
         if _torch_private.differentiating(logits):
+            if logits.dim() > _checks.MAX_DIMENSIONS:
+                _checks.logp(logits, targets)  # the kernel would see rows alone
             results = _autograd.logp(
                 logits, ids, row_temperature, listed, return_lse, return_entropy, options
             )

@@ -198,7 +198,7 @@ def masked_sum(
             included, is not looked at.
         segments: int32 or int64 of the shape of ``values``: the segment of each (for example the sequence of
             a packed token). A number outside ``[0, count)`` takes no part.
-        count: the number of segments, with ``segments``.
+        count: the number of segments, with ``segments``: 0 to 2^30.
 
     Returns:
         float32 (float64 for float64): 0-d, or ``[count]`` with ``segments``. A sum of nothing, or one that is
@@ -209,6 +209,8 @@ def masked_sum(
 
     Raises:
         TypeError, ValueError: an argument that is not allowed, named in the message.
+        RuntimeError: the values are on a device that this build does not compute on.
+        NotDifferentiableError: as :func:`logp`.
     """
     return _masked(values, mask, segments, count, False, False)
 
@@ -236,7 +238,7 @@ def masked_mean(
             rounded once; a mean of nothing has none.
 
     Raises:
-        TypeError, ValueError: an argument that is not allowed, named in the message.
+        TypeError, ValueError, RuntimeError, NotDifferentiableError: as :func:`masked_sum`.
     """
     if on_empty not in ("nan", "zero"):
         raise ValueError(f"on_empty: is {on_empty!r}; may be 'nan' or 'zero'")

@@ -7,9 +7,12 @@ from typing import Any
 
 import torch
 
-from . import _checks, _memory, _options
+from . import _checks, _memory, _options, _out
 from ._backends import Choice, choices, cuda_problem
+from ._embedding import check_embedding
 from ._errors import raise_clearly
+from ._linear import check_matmul
+from ._linear_logp import check_linear_logp
 
 # Recorded so that a result can be traced, never compared: they cannot change a bit.
 _RECORDED = (
@@ -29,6 +32,13 @@ _OPTIONS = {
     "linear_logp": (*_ROW_OPTIONS, "contract", "memory"),
     "matmul": ("contract", "out_dtype"),
     "embedding": ("on_invalid", "padding_idx"),
+}
+# What the call asks of the shapes of all operands.
+_SHAPES = {
+    "logp": _checks.logp,
+    "linear_logp": check_linear_logp,
+    "matmul": check_matmul,
+    "embedding": check_embedding,
 }
 # The operand whose axis is the vocabulary, and the axis.
 _VOCABULARY = {"logp": (0, -1), "linear_logp": (1, 0), "embedding": (1, 0)}
@@ -95,11 +105,10 @@ def plan(
         op: ``"logp"``, ``"linear_logp"``, ``"matmul"`` (``linear`` too) or ``"embedding"``.
         tensors: operands in the order of the call (``logits, targets``; ``hidden, weight, targets``; ``a,
             b``; ``ids, weight``). Trailing ones may be left out; with none, ``dtype`` and ``device`` say what
-            they would be. Of these, dtypes, devices and the vocabulary count; the call itself checks shapes
-            and ids.
+            they would be. Shapes are looked at where all are there; ids and what fits into memory are for the
+            call itself.
         temperature, rows, out, precision, ignore_index, on_invalid, vocab_size, contract, backend, memory,
-            out_dtype, padding_idx: as in the call. Of a temperature tensor, ``rows`` and ``out`` only the
-            presence counts.
+            out_dtype, padding_idx: as in the call. What is written to ``out`` is nothing.
         dtype: of logits, hidden, a or an embedding's weight, when no tensor is given.
         device: where they would live, when no tensor is given.
 
@@ -127,8 +136,12 @@ def plan(
     dtype = floating[0].dtype if floating else dtype or torch.float32
     vocab = _vocabulary(op, tensors)
     check_operands = partial(_checks.operands, names, *tensors)
+    binary64 = _options.is_binary64(precision)
+    of_operands = _refusals(check_operands)
+    if not of_operands:
+        of_operands = _refusals_of_shapes(op, names, tensors, temperature, rows, out, binary64)
     refusals = [
-        *_refusals(check_operands),
+        *of_operands,
         *_refusals(_options.check_out_dtype, out_dtype, dtype),
         *_refusals(_options.padding_row, padding_idx, vocab or None),
     ]
@@ -148,7 +161,7 @@ def plan(
         text = answer.default(
             op, _checks.name(dtype), place, contract, per_row, rows is not None,
             rows is not None and out is not None, vocab, number, ignore_index, on_invalid, vocab_size,
-            _options.is_binary64(precision), _options.backend_name(backend),
+            binary64, _options.backend_name(backend),
         )  # fmt: skip
     except RuntimeError as error:
         raise_clearly(error, check_operands)
@@ -194,6 +207,33 @@ def _refusals(check, *arguments) -> list[str]:
     except (TypeError, ValueError, RuntimeError) as error:
         return [str(error)]
     return []
+
+
+def _refusals_of_shapes(op, names, tensors, temperature, rows, out, binary64) -> list[str]:
+    """What the call says against its shapes and against tensors that are options, one line for each."""
+    whole = len(tensors) == len(_OPERANDS.get(op, ()))
+    if whole and tensors and (found := _refusals(_SHAPES[op], *tensors)):
+        return found
+    if op == "logp" and tensors and tensors[0].dim() and tensors[0].shape[-1] == 0:
+        return ["logits: has an empty vocabulary axis; must have at least one column"]
+    like, like_name = (tensors[0], names[0]) if tensors else (None, "")
+    per_row = temperature if isinstance(temperature, torch.Tensor) else None
+    found = _refusals(_checks.row_lists, None, rows, like, like_name)
+    if per_row is not None:
+        # Its own shape always fits: where no operand says which is wanted, all the rest is asked.
+        wanted = tensors[-1] if whole and tensors else per_row
+        found += _refusals(_options.split_temperature, per_row, wanted) or _refusals(
+            _checks.row_lists, per_row, None, like, like_name
+        )
+    if out is not None and whole and tensors:
+        wide = binary64 or like.dtype == torch.float64
+        inputs = (*zip(names, tensors, strict=True), ("temperature", per_row), ("rows", rows))
+        inputs = [(name, value) for name, value in inputs if isinstance(value, torch.Tensor)]
+        dtype = torch.float64 if wide else torch.float32
+        found += _refusals(_out.check, out, tensors[-1], dtype, inputs, False)
+    elif out is not None:
+        found += _refusals(_checks.tensor, "out", out)
+    return found
 
 
 def _vocabulary(op: str, tensors) -> int:

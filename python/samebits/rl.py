@@ -52,6 +52,8 @@ def ratio(logp: Tensor, old_logp: Tensor) -> Tensor:
 
     Raises:
         TypeError, ValueError: an argument that is not allowed, named in the message.
+        RuntimeError: the operands are on a device that this build does not compute on.
+        NotDifferentiableError: as :func:`samebits.logp`.
     """
     _check(logp=logp, old_logp=old_logp)
     return exp_tail(logp - old_logp, 0)
@@ -78,7 +80,7 @@ def clipped_ratio_loss(
             it). Differentiable as :func:`ratio` is.
 
     Raises:
-        TypeError, ValueError: an argument that is not allowed, named in the message.
+        TypeError, ValueError, RuntimeError, NotDifferentiableError: as :func:`ratio`.
     """
     _check(logp=logp, old_logp=old_logp, advantages=advantages)
     largest = torch.finfo(logp.dtype).max
@@ -115,7 +117,7 @@ def kl_k3(logp: Tensor, reference_logp: Tensor) -> Tensor:
             ``1 - exp(d)``. Differentiable as :func:`ratio` is.
 
     Raises:
-        TypeError, ValueError: an argument that is not allowed, named in the message.
+        TypeError, ValueError, RuntimeError, NotDifferentiableError: as :func:`ratio`.
     """
     _check(logp=logp, reference_logp=reference_logp)
     return exp_tail(reference_logp - logp, 2)

@@ -75,7 +75,7 @@ def test_provenances_are_compared_by_checkpoint_and_options():
         with pytest.raises(ValueError, match=field):
             sb.require_same(recorded, embedding.provenance(**options))
     with pytest.raises(ValueError, match="op: 'embedding' and 'logp'"):
-        sb.require_same(sb.plan("embedding", IDS, WEIGHT), sb.plan("logp", WEIGHT, IDS))
+        sb.require_same(sb.plan("embedding", IDS, WEIGHT), sb.plan("logp", WEIGHT))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

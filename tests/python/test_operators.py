@@ -122,7 +122,7 @@ def test_meta_tensors_give_shapes_and_dtypes():
 
 def test_wrong_shapes_are_refused_before_any_kernel_runs():
     logits = torch.empty(4, 100, device="meta")
-    with pytest.raises(ValueError, match=r"^targets: has shape \[5\]; must be \[4\]"):
+    with pytest.raises(ValueError, match=r"^targets: has shape \[5\]; must have the leading shape \[4\]"):
         sb.logp(logits, torch.empty(5, device="meta", dtype=torch.int64))
     with pytest.raises(TypeError, match=r"^targets: is float32; may be int32 or int64"):
         sb.logp(logits, torch.empty(4, device="meta"))

@@ -132,6 +132,34 @@ REFUSED = {
     "padding_idx": ("embedding", (TARGETS, LOGITS), {"padding_idx": 4}),
     "padding_idx's type": ("embedding", (TARGETS, LOGITS), {"padding_idx": 1.0}),
     "ids of float32": ("embedding", (TARGETS.float(), LOGITS), {}),
+    "targets of other rows": ("logp", (LOGITS, TARGETS[:3]), {}),
+    "logits without an axis": ("logp", (LOGITS[0, 0], TARGETS[0]), {}),
+    "no columns": ("logp", (LOGITS[:, :0], TARGETS), {}),
+    "logits of nine axes": ("logp", (LOGITS.view(*[1] * 7, 4, 50), TARGETS.view(*[1] * 7, 4)), {}),
+    "rows of float32": ("logp", (LOGITS, TARGETS), {"rows": torch.ones(2)}),
+    "rows of two axes": ("logp", (LOGITS, TARGETS), {"rows": TARGETS.view(2, 2)}),
+    "rows in a list": ("linear_logp", (LOGITS, LOGITS, TARGETS), {"rows": [0]}),
+    "rows elsewhere": ("logp", (LOGITS, TARGETS), {"rows": TARGETS.to("meta")}),
+    "temperature of other rows": ("logp", (LOGITS, TARGETS), {"temperature": torch.ones(3)}),
+    "temperature of float16": (
+        "linear_logp",
+        (LOGITS, LOGITS, TARGETS),
+        {"temperature": torch.ones(4).half()},
+    ),
+    "temperature with a gradient": (
+        "logp",
+        (LOGITS, TARGETS),
+        {"temperature": torch.ones(4).requires_grad_()},
+    ),
+    "temperature elsewhere": ("logp", (LOGITS, TARGETS), {"temperature": torch.ones(4, device="meta")}),
+    "out of float16": ("logp", (LOGITS, TARGETS), {"out": torch.ones(4).half()}),
+    "out of other rows": ("linear_logp", (LOGITS, LOGITS, TARGETS), {"out": torch.ones(3)}),
+    "out of an input": ("linear_logp", (LOGITS, LOGITS, TARGETS), {"out": LOGITS[:, 0]}),
+    "a head that does not fit": ("linear_logp", (LOGITS, LOGITS[:, 1:], TARGETS), {}),
+    "a head without rows": ("linear_logp", (LOGITS, LOGITS[:0], TARGETS), {}),
+    "a product that does not fit": ("matmul", (LOGITS, LOGITS), {}),
+    "a product of a vector": ("matmul", (LOGITS[0], LOGITS.t()), {}),
+    "an embedding of one axis": ("embedding", (TARGETS, LOGITS[0]), {}),
 }
 
 
@@ -144,6 +172,14 @@ def test_what_a_call_refuses_its_plan_refuses_in_the_same_words(name):
     said, *_ = [r for r in plan.refusals if r.split(":")[0] == str(caught.value).split(":")[0]]
     assert said == str(caught.value)
     assert plan.provenance["refusals"] == list(plan.refusals)
+
+
+@pytest.mark.parametrize("tensors", [(), (LOGITS,)], ids=["no operand", "one operand"])
+def test_options_are_looked_at_where_operands_are_left_out(tensors):
+    options = {"rows": torch.ones(2), "temperature": torch.ones(2).half(), "out": [0.0]}
+    assert [r.split(":")[0] for r in sb.plan("logp", *tensors, **options).refusals] == [*options]
+    fitting = {"rows": TARGETS, "temperature": torch.ones(4), "out": torch.empty(4)}
+    assert sb.plan("logp", *tensors, **fitting).can_run
 
 
 def test_operands_an_operator_does_not_have_are_named():

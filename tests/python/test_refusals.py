@@ -21,6 +21,9 @@ REFUSED = {
         r"logits: is a sparse_coo tensor; must be an ordinary strided one"),
     "logits rank": (lambda: sb.logp(X.view([1] * 7 + [4, 50]), T.view([1] * 7 + [4])), ValueError,
         r"logits: has 9 dimensions; may have at most 8"),
+    "logits rank, recorded": (
+        lambda: sb.logp(X.view([1] * 7 + [4, 50]).requires_grad_(), T.view([1] * 7 + [4])), ValueError,
+        r"logits: has 9 dimensions; may have at most 8"),
     "targets list": (lambda: sb.logp(X, [0, 1, 2, 3]), TypeError, r"targets: is a list"),
     "targets float": (lambda: sb.logp(X, T.float()), TypeError,
         r"targets: is float32; may be int32 or int64"),
@@ -102,7 +105,7 @@ REFUSED = {
         r"group: tensor parallelism"),
     "head memory": (lambda: sb.linear_logp(X, X, T, memory="much"), ValueError, r"memory: is 'much'; may be"),
     "head targets": (lambda: sb.linear_logp(X, X, T[:2]), ValueError,
-        r"targets: has shape \[2\]; must be \[4\]"),
+        r"targets: has shape \[2\]; must have the leading shape \[4\] of hidden"),
 }  # fmt: skip
 
 
