@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 
 KERNELS = r"regex:sm90_product|nvjet|gemm|cutlass|largest_element|logp_(forward|backward)"
-SECTIONS = (
-    "SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "SchedulerStats", "WarpStateStats",
-    "LaunchStats",
-)  # fmt: skip
+SECTIONS = ("SpeedOfLight", "ComputeWorkloadAnalysis", "WarpStateStats")
 # Rows of the head that are profiled; 0: `logp`.
 SHAPES = (64, 2048, 0)
 # Kernels of a shape: behind the products and the steps' first ones, the same come again for other columns.
