@@ -119,8 +119,9 @@ def profile(rows: int, folder: Path) -> list[Profile]:
     report = folder / f"{rows}.ncu-rep"
     ncu = shutil.which("ncu") or "/usr/local/cuda/bin/ncu"
     sections = [word for section in SECTIONS for word in ("--section", section)]
-    record = [ncu, "--profile-from-start", "off", "--kernel-name-base", "demangled", "-k", KERNELS, "-c", str(MOST), *sections,
-              "-f", "-o", str(report), sys.executable, "-m", "evidence.profiled", str(rows)]  # fmt: skip
+    record = [ncu, "--profile-from-start", "off", "--kernel-name-base", "demangled", "-k", KERNELS,
+              "-c", str(MOST), *sections, "-f", "-o", str(report),
+              sys.executable, "-m", "evidence.profiled", str(rows)]  # fmt: skip
     try:
         ran = subprocess.run(record, capture_output=True, text=True)
     except OSError as error:
