@@ -107,8 +107,8 @@ def row_lists(row_temperature, rows, like: torch.Tensor | None, like_name: str) 
 
 
 # torch.compile does not trace what a backward does that writes memory: it leaves such a call to eager mode.
-uncompiled_accumulator = torch.compiler.disable(
-    reason="grad_weight_accumulator or grad_accumulator: a buffer that backward writes is not traced by "
+uncompiled_accumulator = _torch_private.uncompiled(
+    "grad_weight_accumulator or grad_accumulator: a buffer that backward writes is not traced by "
     "torch.compile; under fullgraph=True it must be None"
 )
 

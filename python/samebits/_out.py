@@ -87,11 +87,10 @@ def _check_view(buffer: Tensor, inputs) -> None:
             raise ValueError(f"out: shares storage with {argument}; must be memory of its own")
 
 
-_check_memory_uncompiled = torch.compiler.disable(
-    _check_memory,
-    reason="out: the memory of a buffer of a call that records gradients is looked at outside of compiled "
-    "code; under fullgraph=True it must be None",
-)
+_check_memory_uncompiled = _torch_private.uncompiled(
+    "out: the memory of a buffer of a call that records gradients is looked at outside of compiled code; "
+    "under fullgraph=True it must be None"
+)(_check_memory)
 
 
 def _storage(value: Tensor) -> int:

@@ -3,6 +3,9 @@
 A torch without one of them is treated as if a transform were active: slower by microseconds, same results.
 """
 
+import functools
+import sys
+
 import torch
 from torch.autograd import forward_ad
 
@@ -14,6 +17,7 @@ _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _is_batched = torch._C._functorch.is_batchedtensor
 _is_legacy_batched = torch._C._functorch.is_legacy_batchedtensor
 _unwrapped = torch._C._functorch.get_unwrapped
+_disable_dynamo = getattr(torch, "_disable_dynamo", None) or torch.compiler.disable
 _will_execute = getattr(torch._C, "_will_engine_execute_node", lambda node: True)
 
 
@@ -48,6 +52,27 @@ def refuse_compiled_transform() -> None:
             "samebits: called under a torch.func transform or a forward-mode level inside torch.compile, "
             "which does not trace it; put the transformed function under torch.compiler.disable"
         )
+
+
+def uncompiled(reason: str):
+    """A decorator: compiled code leaves the function to eager mode, or says the reason under fullgraph=True.
+
+    ``torch.compiler.disable`` does it too, but loads the compiler, which eager mode has no use for.
+    """
+
+    def decorate(function):
+        in_eager_mode = _disable_dynamo(function)
+
+        @functools.wraps(function)
+        def call(*arguments):
+            if torch.compiler.is_compiling():
+                torch._dynamo.graph_break(msg=reason)
+                return in_eager_mode(*arguments)
+            return (in_eager_mode if "torch._dynamo" in sys.modules else function)(*arguments)
+
+        return call
+
+    return decorate
 
 
 def _requires_grad(tensor: torch.Tensor) -> bool:

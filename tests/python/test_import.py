@@ -157,3 +157,19 @@ def test_a30_every_call_runs_native_code_and_a_backend_that_is_missing_is_an_err
     assert torch.ops.samebits.version.default() == samebits.__version__
     with pytest.raises(ValueError, match=r"^backend: is 'cuda'; may be"):
         samebits.logp(torch.zeros(1, 4), torch.tensor([2]), backend="cuda")
+
+
+def test_neither_import_nor_eager_mode_loads_the_compiler():
+    code = """
+import sys
+import torch
+assert "torch._dynamo" not in sys.modules
+import samebits
+weight, ids = torch.ones(3, 2, requires_grad=True), torch.tensor([0])
+samebits.embedding(ids, weight, grad_accumulator=torch.zeros(3, 2)).sum().backward()
+samebits.logp(weight, torch.tensor([0, 1, 1]), out=torch.empty(3)).sum().backward()
+assert "torch._dynamo" not in sys.modules
+"""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
