@@ -16,6 +16,8 @@ struct HalfBlock {
   static constexpr int kWords = 8 * static_cast<int>(sizeof(T)) / 4;
   std::uint32_t words[2][4][kWords];
 
+  // `aligned`: `shift` is 0.
+  template <bool aligned>
   __device__ __forceinline__ void load(const char* block, int half, int shift) {
 #pragma unroll
     for (int q = 0; q < 2; ++q)
@@ -29,7 +31,7 @@ struct HalfBlock {
           words[q][k][w + 2] = v.z;
           words[q][k][w + 3] = v.w;
         }
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (sizeof(T) == 2 && !aligned) {
       if (shift == 0) return;
       // Elements begin in the middle of a word.
 #pragma unroll
@@ -123,21 +125,24 @@ __device__ __forceinline__ BlockSums block_sums(const HalfBlock<T>& half, float 
   float s[8], u[8];
 #pragma unroll
   for (int q = 0; q < 2; ++q) {
+    float lane_s[8] = {}, lane_u[8] = {};
+    const auto add = [&](int k, int c) {
+      float z = half.value(q, k, c);
+      if constexpr (scaled) z = z * it;
+      float d = z - m;
+      if constexpr (clamped) d = fmaxf(d, order::RowV1::kCut);
+      const float term = order::exp_of_number(d);
+      lane_s[c] = k == 0 ? term : lane_s[c] + term;  // +0 + term is term
+      if constexpr (entropy) lane_u[c] = order::fma(term, -d, lane_u[c]);
+    };
+    // Column by column takes fewest registers; with an entropy, chunk by chunk is faster.
+    constexpr bool kByChunk = entropy && sizeof(T) == 2;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) add(kByChunk ? i / 8 : i % 4, kByChunk ? i % 8 : i / 4);
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
-      float lane_s = 0, lane_u = 0;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        float z = half.value(q, k, c);
-        if constexpr (scaled) z = z * it;
-        float d = z - m;
-        if constexpr (clamped) d = fmaxf(d, order::RowV1::kCut);
-        const float term = order::exp_of_number(d);
-        lane_s = k == 0 ? term : lane_s + term;  // +0 + term is term
-        if constexpr (entropy) lane_u = order::fma(term, -d, lane_u);
-      }
-      s[c] = q == 0 ? lane_s : s[c] + lane_s;
-      if constexpr (entropy) u[c] = q == 0 ? lane_u : u[c] + lane_u;
+      s[c] = q == 0 ? lane_s[c] : s[c] + lane_s[c];
+      if constexpr (entropy) u[c] = q == 0 ? lane_u[c] : u[c] + lane_u[c];
     }
   }
   BlockSums sums{combine_halves(s, second_half), 0};

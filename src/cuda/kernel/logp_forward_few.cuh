@@ -12,10 +12,11 @@
 
 namespace samebits::cuda {
 
-// Warps of a CTA at most, and of one whose warps take one unit each, where as many as possible help.
+// Warps of a CTA at most, and of one whose warps take one unit each, where as many as possible help. (16-bit code for no
+// more than 16 would take all registers that they may have, and start later.)
 inline constexpr int kFewWarps = 16;
 template <class T>
-inline constexpr int kFewWarpsOfOne = sizeof(T) == 4 ? 32 : 16;
+inline constexpr int kFewWarpsOfOne = sizeof(T) == 4 ? 32 : 22;
 
 // An array of one value per row, evenly spaced.
 template <class Void>
@@ -59,12 +60,12 @@ struct FewProblem : core::RowRules {
 
 // A row is cut into as many pieces of `units` units as its cluster has warps.
 struct FewShape {
-  int log_cluster, units;
+  int cluster, units;
 };
 
 // Shared memory beyond the staging: sums and maxima of all warps of the cluster, and blocks of this CTA's ones.
 __host__ __device__ inline int few_bytes(int warps, const FewShape& shape, int unit_blocks, bool entropy) {
-  return (warps << shape.log_cluster) * 20 + warps * shape.units * unit_blocks * (entropy ? 12 : 8);
+  return warps * shape.cluster * 20 + warps * shape.units * unit_blocks * (entropy ? 12 : 8);
 }
 
 // The piece of one warp, one lane's columns of it, unit by unit. `staged`: a unit passes through shared memory, where its
@@ -83,6 +84,9 @@ struct FewLoads {
 #pragma unroll
       for (int k = 0; k < 4; ++k)
         if (column + ahead + 32 * k < vocab) copy16(shared_address(staging) + k * 512, from + ahead + 32 * k);
+    } else if (column + 96 < vocab) {  // all four
+#pragma unroll
+      for (int k = 0; k < 4; ++k) held.vectors[k] = load_once(from + 32 * k);
     } else {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
@@ -116,8 +120,8 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T>),
   extern __shared__ __align__(16) char dynamic[];
   __shared__ Barrier maxima_came, sums_came;
   let_kernel_behind_start();
-  const int cluster = 1 << shape.log_cluster, rank = static_cast<int>(blockIdx.x) & (cluster - 1);
-  const std::int64_t row = blockIdx.x >> shape.log_cluster;
+  const int cluster = shape.cluster, rank = cluster_rank();
+  const std::int64_t row = cluster_number();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int number = rank * warps + warp, all_warps = warps * cluster, units = shape.units;
   auto* const sums =

@@ -6,6 +6,7 @@
 
 #include "cuda/kernel/half_block.cuh"
 #include "cuda/kernel/row_finish.cuh"
+#include "cuda/prim/kernel_order.cuh"
 
 namespace samebits::cuda {
 
@@ -25,6 +26,13 @@ inline constexpr bool kSm100Code = true;
 #else
 inline constexpr bool kSm100Code = false;
 #endif
+// Code of SM90 for aligned rows of 16-bit types gets by with registers for more warps, unless there is a temperature.
+inline constexpr int kResidentWarps16Sm90 = 28;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+inline constexpr bool kSm90Code = true;
+#else
+inline constexpr bool kSm90Code = false;
+#endif
 template <class T>
 inline constexpr int kCodeWarps = kSm100Code && sizeof(T) == 4 ? kTileWarps32Sm100 : kMostTileWarps<T>;
 
@@ -42,19 +50,30 @@ __device__ __forceinline__ BlockSums tile_sums(const HalfBlock<T>& half, float i
   return {empty ? 0.0f : sums.s, empty ? 0.0f : sums.u};
 }
 
-template <class T, bool scaled, bool entropy>
-__global__ void __launch_bounds__(32 * kCodeWarps<T>, kResidentWarps<T> / kMostTileWarps<T>)
+// CTAs that share a multiprocessor.
+template <class T, bool scaled, bool aligned>
+constexpr int tile_ctas() {
+  if (!aligned) return kResidentWarps<T> / kMostTileWarps<T>;
+  return (kSm90Code && !scaled ? kResidentWarps16Sm90 : kResidentWarps<T>) / kTileWarps<T>;
+}
+
+// `aligned`: rows of a 16-bit type, all on boundaries of 16 bytes, and many.
+template <class T, bool scaled, bool entropy, bool aligned>
+__global__ void __launch_bounds__(32 * (aligned ? kTileWarps<T> : kCodeWarps<T>),
+                                  tile_ctas<T, scaled, aligned>())
     logp_forward_tile(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
                       const PartScratch scratch) {
   using Row = order::RowV1;
   using Tiles = Tile<T>;
   extern __shared__ __align__(16) char dynamic[];
   __shared__ FinishShared<Row> shared;
+  let_kernel_behind_start();
   Part<Row> part = part_of<Row>(problem, split);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const std::int64_t id = problem.target(part.row);
   const core::RowKind kind = problem.kind(part.row, id);
   if (kind != core::RowKind::kLive) {
+    wait_for_kernel_ahead();
     if (part.index == 0 && threadIdx.x == 0) write_other_row<Row>(problem, part.row, kind);
     return;
   }
@@ -62,41 +81,54 @@ __global__ void __launch_bounds__(32 * kCodeWarps<T>, kResidentWarps<T> / kMostT
   // Columns of the part; the last tile may hold fewer than 16 blocks, and its last block fewer than 128 columns.
   const int columns = static_cast<int>(min(std::int64_t{part.count} * order::kBlock,
                                            problem.vocab - std::int64_t{part.first} * order::kBlock));
-  const int tiles = (part.count + Tiles::kBlocks - 1) / Tiles::kBlocks;
-  const int whole = columns / (Tiles::kBlocks * order::kBlock);
-  const T* x = problem.logits.at<T>(part.row);
-  const std::int64_t skipped = (std::int64_t{part.first} + warp * Tiles::kBlocks) * order::kBlock;
+  const T* const row = problem.logits.at<T>(part.row);
+  const T* const x = row + std::int64_t{part.first} * order::kBlock;
+  const int first = warp * Tiles::kColumns, step = warps * Tiles::kColumns;
   char* mine = dynamic + warp * Tiles::kSharedBytes;
-  TileCopy<T> copy(mine, x + skipped, x + problem.vocab, warps * Tiles::kBytes, lane);
-  if (warp < tiles) copy.start(warp < whole, lane);
+  std::conditional_t<aligned, AlignedTileCopy<T>, TileCopy<T>> copy = [&] {
+    if constexpr (aligned)
+      return AlignedTileCopy<T>(mine, x, columns, lane);
+    else
+      return TileCopy<T>(mine, x + first, row + problem.vocab, step * static_cast<int>(sizeof(T)), lane);
+  }();
+  const auto start = [&](int column) {
+    if constexpr (aligned)
+      copy.start(column, lane, problem.logits.data);
+    else
+      copy.start(column + Tiles::kColumns <= columns, lane);
+  };
+  if (first < columns) start(first);
 
   const float it = scaled ? inverse_temperature<Row>(problem, part.row) : 1.0f;
-  if (threadIdx.x == 0) shared.z_target = order::to_float(x[id]) * it;
+  if (threadIdx.x == 0) shared.z_target = order::to_float(row[id]) * it;
   float* const stats = reinterpret_cast<float*>(dynamic + warps * Tiles::kSharedBytes);
   const bool second_half = lane >= 16;
-  const int shift = shift_of(x);
+  const int shift = aligned ? 0 : shift_of(row);
   const char* const my_block = mine + lane % 16 * Tiles::kPitch;
-  for (int tile = warp; tile < tiles; tile += warps) {
+  for (int column = first; column < columns; column += step) {
     copy_wait();
     __syncwarp();
-    if (tile >= whole && columns % order::kBlock != 0) {
-      fill_missing(mine, columns - tile * Tiles::kBlocks * order::kBlock, shift, minus_infinity<T>(), lane);
+    if (column + Tiles::kColumns > columns && columns % order::kBlock != 0) {
+      fill_missing(mine, columns - column, shift, minus_infinity<T>(), lane);
       __syncwarp();
     }
     HalfBlock<T> half;
-    half.load(my_block, lane / 16, shift);
+    half.template load<aligned>(my_block, lane / 16, shift);
     __syncwarp();
-    if (tile + warps < tiles) copy.start(tile + warps < whole, lane);
+    if (column + step < columns) start(column + step);
 
     const Extremes extreme = extremes(half);
     const float m = scaled ? extreme.max * it : extreme.max;
     const BlockSums sums = tile_sums<T, scaled, entropy>(half, it, m, extreme.min, second_half);
-    const int b = tile * Tiles::kBlocks + lane % 16;
-    if (b < part.count) {
+    const int b = column / order::kBlock + lane % 16;
+    if (b * order::kBlock < columns) {
       stats[second_half ? split.part_blocks + b : b] = second_half ? sums.s : m;
       if (entropy && second_half) stats[2 * split.part_blocks + b] = sums.u;
     }
   }
+  // That one may have other rows of the same call; who waits for this kernel's end waits for both.
+  wait_for_kernel_ahead();
+  part = part_of<Row>(problem, split);  // kept over the loop it would not fit in registers
   part.stats = BlockStats<float>::at(stats, split.part_blocks, entropy);
   finish_part<Row>(problem, part, scratch, shared);
 }

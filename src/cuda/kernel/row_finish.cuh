@@ -150,15 +150,17 @@ struct RowSplit {
   int part_blocks;
 };
 
-// The CTA's part of that; its statistics are not placed yet.
+// The CTA's part of that; its statistics are not placed yet. Made again it need not be kept: the item is read anew.
 template <class Row>
 __device__ Part<Row> part_of(const core::LogpProblem& problem, const RowSplit& split) {
   Part<Row> part;
   part.parts = split.parts;
-  const unsigned slot = split.parts == 1 ? blockIdx.x : blockIdx.x / split.parts;
+  unsigned item;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(item));
+  const unsigned slot = split.parts == 1 ? item : item / split.parts;
   part.slot = slot;
   part.row = split.first_row + (split.rows - 1 - slot);
-  part.index = static_cast<int>(blockIdx.x - slot * split.parts);
+  part.index = static_cast<int>(item - slot * split.parts);
   part.blocks = static_cast<int>(order::block_count(problem.vocab));
   part.first = part.index * split.part_blocks;
   part.count = max(min(split.part_blocks, part.blocks - part.first), 0);

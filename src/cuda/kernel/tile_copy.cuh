@@ -16,6 +16,12 @@ struct Tile {
   static constexpr int kPitch = kBlockBytes + 16;
   static constexpr int kSharedBytes = kBlocks * kPitch;
   static constexpr int kBytes = kBlocks * kBlockBytes;
+  static constexpr int kColumns = kBlocks * order::kBlock;
+  static constexpr int kCopies = kBytes / 512;              // of 16 bytes per lane
+  static constexpr int kStep = 512 / kBlockBytes * kPitch;  // 512 bytes are whole blocks
+
+  // Where the byte at `offset` of a tile lies in shared memory.
+  __device__ static int place(int offset) { return offset / kBlockBytes * kPitch + offset % kBlockBytes; }
 };
 
 // How far the rows of 16-bit types may lie from a multiple of 4 bytes: 0 or 2. A tile of such a row is copied from 2
@@ -25,6 +31,39 @@ __device__ __forceinline__ int shift_of(const T* row) {
   return sizeof(T) == 4 ? 0 : static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 4);
 }
 
+// Copies tiles of a row, or of a part of one, aligned to 16 bytes.
+template <class T>
+class AlignedTileCopy {
+ public:
+  using Tiles = Tile<T>;
+
+  // `x`: the first of `columns` columns.
+  __device__ __forceinline__ AlignedTileCopy(char* shared, const T* x, int columns, int lane)
+      : to_(shared_address(shared) + Tiles::place(lane * 16)), columns_(columns), from_(x + lane * kCount) {}
+
+  // Starts the copies of the tile at `column`; `readable`: any address aligned to 16 bytes.
+  __device__ __forceinline__ void start(int column, int lane, const void* readable) const {
+    const T* const from = from_ + column;
+    int left = columns_ - column;
+    if (left >= Tiles::kColumns) {
+#pragma unroll
+      for (int i = 0; i < Tiles::kCopies; ++i) copy16(to_ + i * Tiles::kStep, from + i * 32 * kCount);
+      return;
+    }
+    left -= lane * kCount;
+#pragma unroll 1
+    for (int i = 0; i < Tiles::kCopies; ++i, left -= 32 * kCount)
+      copy16_partial(to_ + i * Tiles::kStep, left > 0 ? from + i * 32 * kCount : readable,
+                     min(max(left, 0), kCount) * static_cast<int>(sizeof(T)));
+  }
+
+ private:
+  static constexpr int kCount = 16 / static_cast<int>(sizeof(T));
+  std::uint32_t to_;
+  int columns_;
+  const T* from_;
+};
+
 // Copies the tiles of one warp, one after the other, from a row aligned to its element size.
 template <class T>
 class TileCopy {
@@ -33,7 +72,7 @@ class TileCopy {
 
   // `first` is the warp's first tile, `end` the end of the row; tiles are `stride` bytes apart.
   __device__ __forceinline__ TileCopy(char* shared, const T* first, const T* end, int stride, int lane)
-      : to_(shared_address(shared) + place(lane * 16)),
+      : to_(shared_address(shared) + Tiles::place(lane * 16)),
         stride_(stride),
         aligned_(reinterpret_cast<std::uintptr_t>(first) % 16 == 0),
         from_(reinterpret_cast<const char*>(first) + lane * 16),
@@ -51,19 +90,13 @@ class TileCopy {
         copy16_partial(to_ + i * kStep, bytes > 0 ? from_ + i * 512 : from_, bytes);
       }
     } else {
-      start_words(from_ - lane * 16, to_ - place(lane * 16), whole, lane);
+      start_words(from_ - lane * 16, to_ - Tiles::place(lane * 16), whole, lane);
     }
     from_ += stride_;
   }
 
  private:
-  static constexpr int kCopies = Tiles::kBytes / 512;                     // of 16 bytes per lane
-  static constexpr int kStep = 512 / Tiles::kBlockBytes * Tiles::kPitch;  // 512 bytes are whole blocks
-
-  // Where the byte at `offset` of a tile lies in shared memory.
-  __device__ static int place(int offset) {
-    return offset / Tiles::kBlockBytes * Tiles::kPitch + offset % Tiles::kBlockBytes;
-  }
+  static constexpr int kCopies = Tiles::kCopies, kStep = Tiles::kStep;
 
   // 4 bytes per lane, block by block, from `tile` or 2 bytes before it and then one word more.
   __device__ __forceinline__ void start_words(const char* tile, std::uint32_t to, bool whole, int lane) {

@@ -1,6 +1,6 @@
 #include "cuda/launch/forward_few.h"
 
-#include <bit>
+#include <atomic>
 
 #include "cuda/kernel/logp_forward_few.cuh"
 #include "cuda/launch/launch.h"
@@ -14,23 +14,41 @@ struct FewPlan {
   bool staged() const { return shape.units > 1; }
 };
 
-// The CTAs of a cluster share a part of the chip. Parts differ in size, so that clusters of more than two leave some
-// multiprocessors out, up to so many.
-constexpr std::int64_t kLeftOut = 20;
+constexpr int kMostCluster = 16, kMostDevices = 64;
 
-// Every CTA has a multiprocessor to itself. A row gets as many as a cluster may have and all rows find at once (two at
-// least, for a kernel without clusters may not send), and they get four units each.
+// Every CTA has a multiprocessor to itself: more than half of its memory. So it takes no second one: of this row, while
+// others have none, or of the next call, which starts early.
+int least_bytes(const DeviceTraits& device) { return device.shared_bytes / 2 + (2 << 10); }
+
+// Clusters of so many such CTAs that run at once. The CTAs of a cluster share a part of the chip, and parts differ in
+// size; larger ones leave some multiprocessors out.
+int clusters_at_once(int cluster, const core::DeviceCall& call) {
+  static std::atomic<int> known[kMostDevices][kMostCluster + 1];  // and one more; 0: not asked yet
+  std::atomic<int>* const entry =
+      call.device.index < kMostDevices ? &known[call.device.index][cluster] : nullptr;
+  if (entry != nullptr && *entry > 0) return *entry - 1;
+  const auto kernel = logp_forward_few<float, false, false, true>;
+  LaunchShape shape{cluster, 32 * kFewWarps, least_bytes(traits(call.device)), cluster};
+  const int clusters = active_clusters("logp_forward_few", reinterpret_cast<const void*>(kernel), shape);
+  if (entry != nullptr) *entry = clusters + 1;
+  return clusters;
+}
+
+// A row gets as many CTAs as a cluster may have and all rows find at once (two at least, for a kernel without clusters
+// may not send), and they get four units each.
 template <class T>
-FewPlan few_plan(const core::LogpProblem& problem, const DeviceTraits& device) {
+FewPlan few_plan(const core::LogpProblem& problem, const core::DeviceCall& call) {
   const auto units = static_cast<int>((problem.vocab + Spread<T>::kUnit - 1) / Spread<T>::kUnit);
-  int cluster = device.major == 9 && problem.rows <= 4 ? 16 : 8;
-  while (cluster > 2 && (problem.rows * cluster > device.multiprocessors - kLeftOut || 4 * cluster > units))
-    cluster /= 2;
+  const auto fits = [&](int cluster) {
+    return 4 * cluster <= units && clusters_at_once(cluster, call) >= problem.rows;
+  };
+  int cluster = traits(call.device).major == 9 && fits(kMostCluster) ? kMostCluster : kMaxCluster;
+  while (cluster > 2 && !fits(cluster)) --cluster;
+  const auto divided = [](int a, int b) { return (a + b - 1) / b; };
   FewPlan plan{};
-  plan.shape.log_cluster = std::countr_zero(static_cast<unsigned>(cluster));
-  plan.warps = (units + cluster - 1) / cluster;
-  if (plan.warps > kFewWarpsOfOne<T>) plan.warps = kFewWarps;
-  plan.shape.units = (units + cluster * plan.warps - 1) / (cluster * plan.warps);
+  plan.shape = {cluster,
+                divided(units, cluster) <= kFewWarpsOfOne<T> ? 1 : divided(units, cluster * kFewWarps)};
+  plan.warps = divided(units, cluster * plan.shape.units);
   return plan;
 }
 
@@ -68,18 +86,14 @@ bool launch_few(const core::LogpProblem& problem, const core::DeviceCall& call) 
   if (problem.vocab % Spread<T>::kCount != 0) return false;  // a vector exists or does not
   const bool scaled = problem.row_temperature || problem.temperature != 1.0,
              entropy = problem.wants_entropy();
-  const FewPlan plan = few_plan<T>(problem, traits(call.device));
-  const int most = traits(call.device).shared_bytes;
+  const FewPlan plan = few_plan<T>(problem, call);
   const int needed = plan.warps * (plan.staged() ? Spread<T>::kUnitBytes : 0) +
                      few_bytes(plan.warps, plan.shape, Spread<T>::kBlocks, entropy);
-  if (needed + (1 << 10) > most) return false;
-  // More than half, so that no multiprocessor takes a second CTA: of this row, while others have none, or of the next
-  // call, which starts early.
-  const int bytes = std::max(needed, most / 2 + (2 << 10));
+  if (needed + (1 << 10) > traits(call.device).shared_bytes) return false;
+  const int bytes = std::max(needed, least_bytes(traits(call.device)));
   const Kernel kernel =
       plan.staged() ? kernel_of<T, true>(scaled, entropy) : kernel_of<T, false>(scaled, entropy);
-  LaunchShape shape{problem.rows << plan.shape.log_cluster, 32 * plan.warps, bytes,
-                    1 << plan.shape.log_cluster};
+  LaunchShape shape{problem.rows * plan.shape.cluster, 32 * plan.warps, bytes, plan.shape.cluster};
   shape.early = true;
   launch("logp_forward_few", kernel, shape, call, few_problem(problem), plan.shape);
   return true;

@@ -34,9 +34,28 @@ bool is_short(const core::LogpProblem& problem) {
   return order::block_count(problem.vocab) < kLongRowTiles * Tile<float>::kBlocks;
 }
 
+bool is_scaled(const core::LogpProblem& problem) {
+  return problem.row_temperature || problem.temperature != 1.0 || problem.wants_entropy();
+}
+
+// Whether all rows begin on boundaries of 16 bytes.
+bool is_aligned(const core::LogpProblem& problem) {
+  const std::int64_t count = 16 / dtype_size(problem.dtype);
+  bool aligned = reinterpret_cast<std::uintptr_t>(problem.logits.data) % 16 == 0;
+  const core::RowIndex& rows = problem.logits.index;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.rank); ++i)
+    aligned = aligned && rows.strides[i] % count == 0;
+  return aligned;
+}
+
 Widths widths_of(const core::LogpProblem& problem, const DeviceTraits& device) {
   if (problem.binary64) return {32, kBlockWarps, kBlockWarps};
-  if (problem.dtype != DType::kFloat32) return kTileWidths<order::BFloat16>;
+  if (problem.dtype != DType::kFloat32) {
+    Widths widths = kTileWidths<order::BFloat16>;
+    if (device.major == 9 && is_aligned(problem) && !is_scaled(problem))
+      widths.resident = kResidentWarps16Sm90;
+    return widths;
+  }
   Widths widths = kTileWidths<float>;
   if (device.major >= 10) widths = {kResidentWarps32Sm100, kTileWarps32Sm100, kTileWarps32Sm100};
   // Not every architecture has room for the tiles of a wide CTA and the statistics of a long part.
@@ -49,15 +68,17 @@ Widths widths_of(const core::LogpProblem& problem, const DeviceTraits& device) {
   return widths;
 }
 
-// Whether rows are of fp32 and their vectors exist or do not, and lie on boundaries of 16 bytes.
-bool has_whole_vectors(const core::LogpProblem& problem) {
-  if (problem.dtype != DType::kFloat32 || problem.binary64 || problem.vocab % Spread<float>::kCount != 0)
-    return false;
-  bool aligned = reinterpret_cast<std::uintptr_t>(problem.logits.data) % 16 == 0;
-  const core::RowIndex& rows = problem.logits.index;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.rank); ++i)
-    aligned = aligned && rows.strides[i] % Spread<float>::kCount == 0;
-  return aligned;
+// From so many tiles of each warp on halves of rows are worth a launch.
+constexpr std::int64_t kLongEnough = 8;
+
+// As many last rows as are left over for the last CTAs, if these are at most half of all; else two of each multiprocessor.
+void cut_last_rows(ForwardPlan& plan, std::int64_t rows, std::int64_t blocks, const Widths& widths,
+                   std::int64_t multiprocessors) {
+  const std::int64_t at_once = multiprocessors * widths.resident / plan.warps, left = rows % at_once;
+  const std::int64_t unit = Tile<float>::kBlocks;
+  if (rows <= at_once || blocks < kLongEnough * unit * plan.warps) return;
+  plan.last_rows = left < 2 * multiprocessors || left > at_once / 2 ? 2 * multiprocessors : left;
+  plan.last_part_blocks = static_cast<int>(divided(divided(blocks, 2), unit) * unit);
 }
 
 }  // namespace
@@ -84,8 +105,12 @@ ForwardPlan plan_forward(const core::LogpProblem& problem, const DeviceTraits& d
   plan.part_blocks = static_cast<int>(divided(divided(blocks, parts), unit) * unit);
   plan.parts = static_cast<int>(plan.cluster ? parts : divided(blocks, plan.part_blocks));
   plan.rows_per_turn = std::min(problem.rows, kMaxItems / plan.parts);
-  plan.spread = plan.parts == 1 && has_whole_vectors(problem);
+  const bool aligned = !problem.binary64 && is_aligned(problem), wide = problem.dtype == DType::kFloat32;
+  plan.aligned = aligned && !wide && !few;
+  plan.spread = plan.parts == 1 && wide && aligned && problem.vocab % Spread<float>::kCount == 0;
   if (plan.spread) plan.warps = is_short(problem) ? kSpreadWarpsShort : kSpreadWarps;
+  if (plan.parts == 1 && clusters && !wide && !problem.binary64 && plan.rows_per_turn == problem.rows)
+    cut_last_rows(plan, problem.rows, blocks, widths, device.multiprocessors);
   if (plan.parts == 1 || plan.cluster) return plan;
 
   const std::int64_t row_bytes = problem.binary64 ? BlockStats<double>::bytes(blocks, plan.entropy)

@@ -10,7 +10,11 @@ struct ForwardPlan {
   bool cluster;  // the parts of a row meet in a cluster, else in global memory
   bool spread;   // logp_forward_spread can take the rows, which are not cut
   int parts, part_blocks;
-  int warps;  // of a CTA
+  int warps;     // of a CTA
+  bool aligned;  // the code for many rows of 16-bit types, all on boundaries of 16 bytes, can take them
+  // Rows that start last, cut in two for a launch of their own, which fills up what those before leave idle as they end.
+  std::int64_t last_rows;
+  int last_part_blocks;
   std::int64_t rows_per_turn;
   std::size_t stats_bytes, counter_bytes;  // of a turn, in global memory
 };

@@ -30,6 +30,33 @@ inline bool has_sm90_code(const char* name, const void* kernel) {
   return attributes.ptxVersion >= 90;
 }
 
+// Asks for what a launch of this shape may use only then.
+inline void permit(const char* name, const void* kernel, const LaunchShape& shape) {
+  // 48 KiB, static memory included, need not be asked for.
+  if (shape.shared_bytes > 40 << 10)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes),
+          name);
+  if (shape.cluster > 8)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), name);
+}
+
+// Clusters of a launch of this shape that the current device runs at once.
+inline int active_clusters(const char* name, const void* kernel, const LaunchShape& shape) {
+  permit(name, kernel, shape);
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(shape.ctas));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config), name);
+  return clusters;
+}
+
 // Launches `kernel` on the call's stream; errors carry its name.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape,
@@ -39,15 +66,7 @@ void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& 
     throw Error(
         ErrorCode::kUnsupported, name,
         "would take " + std::to_string(shape.ctas) + " thread blocks; a launch may have at most 2147483647");
-  // 48 KiB, static memory included, need not be asked for.
-  if (shape.shared_bytes > 40 << 10)
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, shape.shared_bytes),
-          name);
-  if (shape.cluster > 8)
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
-          name);
+  permit(name, reinterpret_cast<const void*>(kernel), shape);
   cudaLaunchAttribute attributes[2] = {};
   unsigned count = 0;
   if (shape.cluster > 1) {

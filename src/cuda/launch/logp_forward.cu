@@ -15,10 +15,10 @@ namespace {
 
 using Kernel = void (*)(core::LogpProblem, RowSplit, PartScratch);
 
-template <class T>
+template <class T, bool aligned>
 Kernel tile_kernel(bool scaled, bool entropy) {
-  if (entropy) return logp_forward_tile<T, true, true>;
-  return scaled ? logp_forward_tile<T, true, false> : logp_forward_tile<T, false, false>;
+  if (entropy) return logp_forward_tile<T, true, true, aligned>;
+  return scaled ? logp_forward_tile<T, true, false, aligned> : logp_forward_tile<T, false, false, aligned>;
 }
 
 template <int warps>
@@ -30,30 +30,28 @@ Kernel spread_kernel(bool scaled, bool entropy) {
 struct Choice {
   const char* name;
   Kernel kernel;
-  int shared_bytes;
+  int shared_bytes;  // beside those of the statistics
 };
 
 Choice choose(const core::LogpProblem& problem, const ForwardPlan& plan) {
-  const int stats =
-      static_cast<int>(problem.binary64 ? BlockStats<double>::bytes(plan.part_blocks, plan.entropy)
-                                        : BlockStats<float>::bytes(plan.part_blocks, plan.entropy));
-  if (problem.binary64) return {"logp_forward_64", logp_forward_64, stats};
+  if (problem.binary64) return {"logp_forward_64", logp_forward_64, 0};
   const bool scaled = problem.row_temperature || problem.temperature != 1.0;
   if (plan.spread) {
     const bool wide = plan.warps == kSpreadWarps;
     return {"logp_forward_spread",
-            (wide ? spread_kernel<kSpreadWarps> : spread_kernel<kSpreadWarpsShort>)(scaled, plan.entropy),
-            stats};
+            (wide ? spread_kernel<kSpreadWarps> : spread_kernel<kSpreadWarpsShort>)(scaled, plan.entropy), 0};
   }
-  const auto choice = [&](Kernel kernel, int tile_bytes) {
-    return Choice{"logp_forward_tile", kernel, plan.warps * tile_bytes + stats};
+  const auto choice = [&]<class T>(T) {
+    constexpr bool kEither = sizeof(T) == 2;  // code of its own for aligned rows
+    return Choice{
+        "logp_forward_tile",
+        (plan.aligned && kEither ? tile_kernel<T, kEither> : tile_kernel<T, false>)(scaled, plan.entropy),
+        plan.warps * Tile<T>::kSharedBytes};
   };
   switch (problem.dtype) {
-    case DType::kFloat32: return choice(tile_kernel<float>(scaled, plan.entropy), Tile<float>::kSharedBytes);
-    case DType::kFloat16:
-      return choice(tile_kernel<order::Float16>(scaled, plan.entropy), Tile<order::Float16>::kSharedBytes);
-    default:
-      return choice(tile_kernel<order::BFloat16>(scaled, plan.entropy), Tile<order::BFloat16>::kSharedBytes);
+    case DType::kFloat32: return choice(float{});
+    case DType::kFloat16: return choice(order::Float16{});
+    default: return choice(order::BFloat16{});
   }
 }
 
@@ -91,13 +89,20 @@ void logp_forward(core::LogpProblem problem, const core::DeviceCall& call) {
   parts.finished = static_cast<unsigned*>(scratch.take(plan.counter_bytes));
 
   const Choice choice = choose(problem, plan);
-  in_ranges(problem.rows, plan.rows_per_turn, [&](std::int64_t first, std::int64_t rows) {
+  const auto start = [&](const RowSplit& split, bool early) {
+    const std::int64_t stats = problem.binary64 ? BlockStats<double>::bytes(split.part_blocks, plan.entropy)
+                                                : BlockStats<float>::bytes(split.part_blocks, plan.entropy);
+    LaunchShape shape{split.rows * split.parts, 32 * plan.warps,
+                      choice.shared_bytes + static_cast<int>(stats), plan.cluster ? split.parts : 1};
+    shape.early = early;
+    launch(choice.name, choice.kernel, shape, call, problem, split, parts);
+  };
+  in_ranges(problem.rows - plan.last_rows, plan.rows_per_turn, [&](std::int64_t first, std::int64_t rows) {
     if (plan.counter_bytes > 0)
       check(cudaMemsetAsync(parts.finished, 0, plan.counter_bytes, stream_of(call)), choice.name);
-    launch(choice.name, choice.kernel,
-           {rows * plan.parts, 32 * plan.warps, choice.shared_bytes, plan.cluster ? plan.parts : 1}, call,
-           problem, RowSplit{first, rows, plan.parts, plan.part_blocks}, parts);
+    start({plan.last_rows + first, rows, plan.parts, plan.part_blocks}, false);
   });
+  if (plan.last_rows > 0) start({0, plan.last_rows, 2, plan.last_part_blocks}, true);
 }
 
 }  // namespace samebits::cuda

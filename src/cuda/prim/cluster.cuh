@@ -5,6 +5,15 @@
 
 namespace samebits::cuda {
 
+// The number of the CTA's cluster in a grid of one dimension.
+__device__ __forceinline__ int cluster_number() {
+  int number = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
+#endif
+  return number;
+}
+
 // All threads of all CTAs of the cluster meet; what they wrote to shared memory before is seen after.
 __device__ __forceinline__ void cluster_sync() {
 #if __CUDA_ARCH__ >= 900
