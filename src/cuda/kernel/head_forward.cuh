@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(32 * kFinishWarps)
 }
 
 // The same where rows are few: a CTA per row.
-inline constexpr int kFewRows = 128, kFewThreads = 256;
+inline constexpr int kFewRows = 512, kFewThreads = 256;
 
 template <class Row>
 __global__ void __launch_bounds__(kFewThreads)

@@ -4,6 +4,7 @@
 #include "core/matmul_problem.h"
 #include "cuda/kernel/row_finish.cuh"
 #include "cuda/launch/head_rows.h"
+#include "cuda/prim/kernel_order.cuh"
 
 namespace samebits::cuda {
 
@@ -58,6 +59,7 @@ template <class Row>
 __global__ void __launch_bounds__(kListThreads)
     list_rows(const __grid_constant__ core::LogpProblem problem, const std::int32_t* before,
               const __grid_constant__ HeadRows list) {
+  follow_kernel_ahead();
   using Real = typename Row::Real;
   __shared__ std::int32_t warps[kListThreads / 32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -104,6 +106,7 @@ __global__ void __launch_bounds__(32 * kGatherWarps)
     gather_rows(const __grid_constant__ core::RowArray<const void> hidden, std::int64_t hidden_stride,
                 std::int64_t size, const std::int32_t* row, const PositionRange range, Bits* out,
                 std::int64_t out_stride) {
+  follow_kernel_ahead();
   constexpr int kWords = 16 / static_cast<int>(sizeof(Bits));
   __shared__ const Bits* starts[kGatherWarps];
   // By few threads and before all else: it divides.
@@ -123,8 +126,17 @@ __global__ void __launch_bounds__(32 * kGatherWarps)
   std::int64_t k = 0;
   if (from != nullptr) {
     if (hidden_stride == 1 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
-      for (std::int64_t v = lane; v < size / kWords; v += 32)
-        reinterpret_cast<uint4*>(to)[v] = reinterpret_cast<const uint4*>(from)[v];
+      // Several under way: with few rows there is no other warp to wait with.
+      constexpr int kAhead = 4;
+      for (std::int64_t v = lane; v < size / kWords; v += 32 * kAhead) {
+        uint4 words[kAhead];
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a)
+          if (v + 32 * a < size / kWords) words[a] = reinterpret_cast<const uint4*>(from)[v + 32 * a];
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a)
+          if (v + 32 * a < size / kWords) reinterpret_cast<uint4*>(to)[v + 32 * a] = words[a];
+      }
       k = size / kWords * kWords;
     }
     for (std::int64_t at = k + lane; at < size; at += 32) to[at] = from[at * hidden_stride];

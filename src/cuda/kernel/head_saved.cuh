@@ -4,6 +4,7 @@
 
 #include "cuda/kernel/head_gradient_row.cuh"
 #include "cuda/launch/head_saved.h"
+#include "cuda/prim/kernel_order.cuh"
 
 namespace samebits::cuda {
 
@@ -13,6 +14,7 @@ inline constexpr int kSavedThreads = 128;
 __global__ void __launch_bounds__(kSavedThreads)
     target_references(const __grid_constant__ core::LinearLogpProblem head,
                       const __grid_constant__ HeadRows list, const float* logit, float* reference) {
+  follow_kernel_ahead();
   const std::int64_t position = blockIdx.x * std::int64_t{kSavedThreads} + threadIdx.x;
   if (position < *list.count) reference[position] = target_z(head, list, position, logit[position]);
 }
@@ -22,6 +24,7 @@ __global__ void __launch_bounds__(kSavedThreads)
 __global__ void __launch_bounds__(kSavedThreads)
     list_late_rows(const __grid_constant__ core::LogpProblem problem, const __grid_constant__ HeadRows list,
                    const PositionRange range, const float* reference, const __grid_constant__ LateRows late) {
+  follow_kernel_ahead();
   const std::int64_t i = blockIdx.x * std::int64_t{kSavedThreads} + threadIdx.x;
   const std::int64_t position = range.first + i;
   const std::int64_t live =

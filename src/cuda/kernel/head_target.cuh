@@ -3,6 +3,7 @@
 
 #include "cuda/launch/head_rows.h"
 #include "cuda/prim/async_copy.cuh"
+#include "cuda/prim/kernel_order.cuh"
 #include "cuda/prim/mma.cuh"
 #include "cuda/prim/reduce.cuh"
 #include "order/dot.h"
@@ -17,6 +18,7 @@ template <class T, class Real>
 __global__ void __launch_bounds__(kTargetThreads)
     target_chains(const __grid_constant__ core::LinearLogpProblem head, const __grid_constant__ HeadRows list,
                   Real* out) {
+  follow_kernel_ahead();
   const std::int64_t position = blockIdx.x * std::int64_t{kTargetThreads} + threadIdx.x;
   if (position >= *list.count) return;
   const T* hidden = head.hidden.at<T>(list.row[position]);
@@ -44,6 +46,7 @@ struct TargetPieces {
     alignas(16) unsigned char data[kPieces][kRows * kElements * 2];
   };
   Shared& shared;
+  const T* line[kRows / 4];                   // the rows of which this lane copies a chunk
   std::int64_t hidden_stride, weight_stride;  // between elements of rows 0 to 15 and of the others
   std::int64_t size;
   bool chunks;  // all rows are dense and may be read 16 bytes at a time
@@ -54,9 +57,11 @@ struct TargetPieces {
       : shared(memory), hidden_stride(of_hidden), weight_stride(of_weight), size(elements) {
     const int lane = threadIdx.x % 32;
     shared.row[lane] = own;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < kRows / 4; ++i) line[i] = shared.row[lane / 8 + 4 * i];
     chunks = __all_sync(kWarp, (lane < 16 ? hidden_stride : weight_stride) == 1 &&
                                    reinterpret_cast<std::uintptr_t>(own) % 16 == 0);
-    __syncwarp();
   }
 
   // Starts a piece, of elements from `from` on; from `size` on they are +0.
@@ -64,19 +69,23 @@ struct TargetPieces {
     const int lane = threadIdx.x % 32, chunk = lane % 8;
     const std::int64_t first = from + 8 * chunk;
     const int bytes = static_cast<int>(2 * max(min(size - first, std::int64_t{8}), std::int64_t{0}));
+    const auto place = [&](int row) {
+      return shared.data[piece % kPieces] + row * 128 + (chunk ^ row % 8) * 16;
+    };
+    if (chunks) {
+      const std::int64_t offset = bytes > 0 ? first : 0;
 #pragma unroll
-    for (int i = 0; i < kRows / 4; ++i) {
-      const int row = lane / 8 + 4 * i;
-      unsigned char* to = shared.data[piece % kPieces] + row * 128 + (chunk ^ row % 8) * 16;
-      const T* line = shared.row[row];
-      if (chunks) {
-        copy16_partial(shared_address(to), bytes > 0 ? line + first : line, bytes);
-      } else {
-        auto* out = reinterpret_cast<std::uint16_t*>(to);
-        for (int e = 0; e < 8; ++e)
-          out[e] = 2 * e < bytes ? line[(first + e) * (row < 16 ? hidden_stride : weight_stride)].bits
-                                 : std::uint16_t{0};
-      }
+      for (int i = 0; i < kRows / 4; ++i)
+        copy16_partial(shared_address(place(lane / 8 + 4 * i)), line[i] + offset, bytes);
+      return;
+    }
+#pragma unroll 1
+    for (int row = lane / 8; row < kRows; row += 4) {
+      auto* out = reinterpret_cast<std::uint16_t*>(place(row));
+      const T* elements = shared.row[row];
+      const std::int64_t stride = row < 16 ? hidden_stride : weight_stride;
+      for (int e = 0; e < 8; ++e)
+        out[e] = 2 * e < bytes ? elements[(first + e) * stride].bits : std::uint16_t{0};
     }
   }
   // This lane's four elements of a row for step `step` of a piece.
@@ -94,6 +103,7 @@ template <class T>
 __global__ void __launch_bounds__(kTargetThreads)
     target_steps(const __grid_constant__ core::LinearLogpProblem head, const __grid_constant__ HeadRows list,
                  float* out) {
+  follow_kernel_ahead();
   static_assert(kTargetThreads == 32);
   using Pieces = TargetPieces<T>;
   __shared__ typename Pieces::Shared shared;
@@ -123,17 +133,21 @@ __global__ void __launch_bounds__(kTargetThreads)
     }
     copy_wait_all_but<Pieces::kPieces - 2>();
     __syncwarp();  // the piece is there for all lanes, and all have read the one before
+    // All at once, ahead of the copies: the products wait for each other long enough.
+    constexpr int kSteps = Pieces::kElements / 16;
+    uint2 of[kSteps][4];
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) of[step][i] = pieces.four(piece, group + 8 * i, step);
     const std::int64_t next = piece + Pieces::kPieces - 1;
     if (next < many) pieces.start(next, next * Pieces::kElements);
     copy_commit();
 #pragma unroll
-    for (int step = 0; step < Pieces::kElements / 16; ++step) {
-      if (piece * Pieces::kElements + 16 * step >= size) break;
-      const uint2 x = pieces.four(piece, group, step), y = pieces.four(piece, group + 8, step);
-      const uint2 b_low = pieces.four(piece, group + 16, step), b_high = pieces.four(piece, group + 24, step);
-      const std::uint32_t a[4] = {x.x, y.x, x.y, y.y};
-      mma_step<T>(low, a, b_low.x, b_low.y);
-      mma_step<T>(high, a, b_high.x, b_high.y);
+    for (int step = 0; step < kSteps; ++step) {  // behind the end there are zeros, which change nothing
+      const std::uint32_t a[4] = {of[step][0].x, of[step][1].x, of[step][0].y, of[step][1].y};
+      mma_step<T>(low, a, of[step][2].x, of[step][2].y);
+      mma_step<T>(high, a, of[step][3].x, of[step][3].y);
     }
   }
   total_low = total_low + (group % 2 == 0 ? low[0] : low[1]);

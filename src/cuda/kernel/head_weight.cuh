@@ -5,6 +5,7 @@
 #include "cuda/kernel/target_terms.cuh"
 #include "cuda/launch/head_gradient.h"
 #include "cuda/launch/head_weight.h"
+#include "cuda/prim/kernel_order.cuh"
 #include "cuda/prim/pair.cuh"
 
 namespace samebits::cuda {
@@ -22,6 +23,7 @@ __global__ void __launch_bounds__(32 * kXWarps)
     fill_x(const __grid_constant__ core::LinearLogpProblem head,
            const __grid_constant__ HeadGradientRows<order::RowV1> at, const PositionRange range, Stored* x,
            std::int64_t x_stride) {
+  follow_kernel_ahead();
   __shared__ const T* starts[kXWarps];
   const std::int64_t first = blockIdx.x * std::int64_t{kXWarps};
   if (threadIdx.x < kXWarps && first + threadIdx.x < range.rows) {
@@ -41,14 +43,23 @@ __global__ void __launch_bounds__(32 * kXWarps)
     const float scale = order::scaled(at.form[range.first + i].scale, -scale_exponent(*at.scalars));
     if constexpr (sizeof(T) == 2 && sizeof(Stored) == 2)
       if (head.hidden_stride == 1 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
-        for (std::int64_t v = lane; v < head.hidden_size / 8; v += 32) {
-          Vector<T> values;
-          values.load(reinterpret_cast<const char*>(from + 8 * v));
-          float scaled[8];
+        // Several under way: with few rows there is no other warp to wait with.
+        constexpr int kAhead = 4;
+        for (std::int64_t v = lane; v < head.hidden_size / 8; v += 32 * kAhead) {
+          Vector<T> values[kAhead];
 #pragma unroll
-          for (int e = 0; e < 8; ++e) scaled[e] = scale * values.get(e);
-          values.set(scaled);
-          values.store(reinterpret_cast<char*>(to + 8 * v));
+          for (int a = 0; a < kAhead; ++a)
+            if (v + 32 * a < head.hidden_size / 8)
+              values[a].load(reinterpret_cast<const char*>(from + 8 * (v + 32 * a)));
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a) {
+            if (v + 32 * a >= head.hidden_size / 8) break;
+            float scaled[8];
+#pragma unroll
+            for (int e = 0; e < 8; ++e) scaled[e] = scale * values[a].get(e);
+            values[a].set(scaled);
+            values[a].store(reinterpret_cast<char*>(to + 8 * (v + 32 * a)));
+          }
         }
         k = head.hidden_size / 8 * 8;
       }

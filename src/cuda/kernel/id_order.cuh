@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/kernel/id_order.h"
+#include "cuda/prim/kernel_order.cuh"
 
 namespace samebits::cuda {
 
@@ -9,6 +10,7 @@ inline constexpr int kIdThreads = 256;
 
 // The keys that are sorted.
 __global__ void list_ids(const __grid_constant__ IdList list, std::int64_t* id, std::int32_t* position) {
+  follow_kernel_ahead();
   const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kIdThreads) + threadIdx.x;
   if (i >= list.capacity) return;
   std::int64_t key = kNoId;
@@ -23,6 +25,7 @@ __global__ void list_ids(const __grid_constant__ IdList list, std::int64_t* id, 
 }
 
 __global__ void mark_runs(const IdOrder order, std::int64_t capacity, IdRun* run) {
+  follow_kernel_ahead();
   const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kIdThreads) + threadIdx.x;
   if (i >= capacity || order.id[i] == kNoId) return;
   const std::int64_t id = order.id[i];

@@ -13,7 +13,7 @@ template <class Bits>
 void gather(const core::LinearLogpProblem& head, const HeadRows& rows, const PositionRange& range, void* out,
             const core::DeviceCall& call) {
   launch("gather_rows", gather_rows<Bits>,
-         {(range.rows + kGatherWarps - 1) / kGatherWarps, 32 * kGatherWarps}, call, head.hidden,
+         behind((range.rows + kGatherWarps - 1) / kGatherWarps, 32 * kGatherWarps), call, head.hidden,
          head.hidden_stride, head.hidden_size, rows.row, range, static_cast<Bits*>(out),
          gathered_stride(head.hidden_size));
 }
@@ -47,7 +47,7 @@ void list_head_rows(const core::LogpProblem& problem, const HeadRows& rows, cons
     launch("sum_counts", sum_counts, {1, kListThreads}, call, rows.counts, ctas);
   }
   launch("list_rows", problem.binary64 ? list_rows<order::Row64V1> : list_rows<order::RowV1>,
-         {ctas, kListThreads}, call, problem, rows.counts, rows);
+         behind(ctas, kListThreads), call, problem, rows.counts, rows);
 }
 
 void gather_hidden(const core::LinearLogpProblem& head, const HeadRows& rows, const PositionRange& range,

@@ -31,8 +31,8 @@ void HeadSaving::prepare(const core::LinearLogpProblem& head, const HeadRows& li
                          const core::DeviceCall& call) const {
   if (rows_ == 0) return;
   target_logits<order::RowV1>(head, list, logit, call);
-  launch("target_references", target_references, {saved_ctas(list.capacity), kSavedThreads}, call, head, list,
-         static_cast<const float*>(logit), reference_);
+  launch("target_references", target_references, behind(saved_ctas(list.capacity), kSavedThreads), call, head,
+         list, static_cast<const float*>(logit), reference_);
 }
 
 void HeadSaving::add_to(StatsTask& task, const core::LinearLogpProblem& head) const {
@@ -50,8 +50,8 @@ void HeadSaving::finish(const core::LinearLogpProblem& head, HeadEngine& engine,
   const PositionRange late{0, stored.rows, late_.list.count};
   if (in_stats_)
     check(cudaMemsetAsync(late_.list.count, 0, sizeof(std::int32_t), stream_of(call)), "list_late_rows");
-  launch("list_late_rows", list_late_rows, {saved_ctas(stored.rows), kSavedThreads}, call, head.logp, list,
-         stored, static_cast<const float*>(reference_), late_);
+  launch("list_late_rows", list_late_rows, behind(saved_ctas(stored.rows), kSavedThreads), call, head.logp,
+         list, stored, static_cast<const float*>(reference_), late_);
   if (in_stats_) gather_hidden(head, late_.list, late, hidden, call);
   PTask task;
   task.range = late;

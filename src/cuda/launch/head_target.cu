@@ -12,8 +12,8 @@ void target_logits(const core::LinearLogpProblem& head, const HeadRows& list, ty
                    const core::DeviceCall& call) {
   using Real = typename Row::Real;
   const auto run = [&](const char* name, auto* kernel, std::int64_t positions) {
-    launch(name, kernel, {(list.capacity + positions - 1) / positions, kTargetThreads}, call, head, list,
-           logit);
+    launch(name, kernel, behind((list.capacity + positions - 1) / positions, kTargetThreads), call, head,
+           list, logit);
   };
   const DType dtype = head.hidden.dtype;
   if constexpr (sizeof(Real) == 8) {

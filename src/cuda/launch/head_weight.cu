@@ -63,8 +63,8 @@ void fill_head_x(const core::LinearLogpProblem& head, const HeadGradientRows<ord
                  const PositionRange& range, void* x, const core::DeviceCall& call) {
   with_operand_type(head.hidden.dtype, [&]<class T>(T) {
     const auto run = [&]<class Stored>(Stored) {
-      launch("fill_x", fill_x<T, Stored>, {(range.rows + kXWarps - 1) / kXWarps, 32 * kXWarps}, call, head,
-             at, range, static_cast<Stored*>(x), gathered_stride(head.hidden_size));
+      launch("fill_x", fill_x<T, Stored>, behind((range.rows + kXWarps - 1) / kXWarps, 32 * kXWarps), call,
+             head, at, range, static_cast<Stored*>(x), gathered_stride(head.hidden_size));
     };
     if constexpr (sizeof(T) == 2)
       if (head.tc16) return run(T{});

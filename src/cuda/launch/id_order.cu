@@ -46,7 +46,7 @@ IdOrder order_by_id(const IdList& list, Scratch& scratch, const core::DeviceCall
   std::int32_t* const position = rows();
   Keys keys(id, ids());
   Positions positions(position, rows());
-  launch("list_ids", list_ids, {ctas_for(list.capacity), kIdThreads}, call, list, id, position);
+  launch("list_ids", list_ids, behind(ctas_for(list.capacity), kIdThreads), call, list, id, position);
   std::size_t bytes = sort_bytes(list.capacity);
   void* const temporary = scratch.take(bytes);
   check(cub::DeviceRadixSort::SortPairs(temporary, bytes, keys, positions, list.capacity, 0,
@@ -66,7 +66,8 @@ IdRuns find_id_runs(const IdList& list, Scratch& scratch, const core::DeviceCall
   auto* const run = static_cast<IdRun*>(scratch.take(bytes));
   if (bytes > 0) check(cudaMemsetAsync(run, 0, bytes, stream_of(call)), "mark_runs");
   const IdOrder order = order_by_id(list, scratch, call);
-  launch("mark_runs", mark_runs, {ctas_for(list.capacity), kIdThreads}, call, order, list.capacity, run);
+  launch("mark_runs", mark_runs, behind(ctas_for(list.capacity), kIdThreads), call, order, list.capacity,
+         run);
   return {order, run, list.capacity};
 }
 

@@ -17,4 +17,10 @@ __device__ __forceinline__ void let_kernel_behind_start() {
 #endif
 }
 
+// Both, of a short kernel in a row of them: its launch takes place while the one ahead runs. By all CTAs, before all else.
+__device__ __forceinline__ void follow_kernel_ahead() {
+  wait_for_kernel_ahead();
+  let_kernel_behind_start();
+}
+
 }  // namespace samebits::cuda
