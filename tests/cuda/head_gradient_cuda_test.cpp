@@ -58,6 +58,65 @@ TEST(CudaHeadGradient, row_counts_equal_the_cpu) {
     }
 }
 
+// Few rows, of one tile and of several: hidden sizes of a part of a tile, of more than one, and in whole runs of 16 bytes or
+// not; tiles with and without rows that are targets; segments of the vocabulary and parts of them.
+TEST(CudaHeadGradient, few_rows_equal_the_cpu) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
+    for (const std::int64_t rows : {1, 2, 16, 63, 64, 65, 127, 128, 129, 192, 256, 257, 511, 512, 513})
+      for (const auto& [vocab, size] :
+           {std::array<std::int64_t, 2>{130, 8}, {600, 200}, {600, 202}, {300, 392}}) {
+        if (dtype == DType::kFloat16 && size == 392) continue;
+        SCOPED_TRACE(std::string(dtype_name(dtype)) + ", rows " + std::to_string(rows) + ", V " +
+                     std::to_string(vocab) + ", H " + std::to_string(size));
+        Rng rng(static_cast<std::uint64_t>(rows + vocab + size));
+        HeadCase head = random_head_case(rng, rows, vocab, size, dtype);
+        head.weight_lay = Lay::kWholeRows;
+        // Targets in a few runs and far between; every fifth row takes no part.
+        for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+          if (row % 7 == 3) head.logp.targets[row] = vocab - 1 - static_cast<std::int64_t>(row % 3);
+          if (row % 5 == 4) head.logp.targets[row] = -100;
+        }
+        for (const bool accumulate : {false, true}) {
+          const Wanted wanted{true, true, false, accumulate};
+          EXPECT_TRUE(same_gradients(on_cpu(head, wanted), on_gpu(head, wanted)));
+        }
+      }
+}
+
+TEST(CudaHeadGradient, few_rows_that_take_part_equal_the_cpu) {
+  for (const std::int64_t rows : {64, 500})
+    for (const std::int64_t taking : {0, 1, 3, 64, 129}) {
+      SCOPED_TRACE("rows " + std::to_string(rows) + ", of which take part " + std::to_string(taking));
+      Rng rng(static_cast<std::uint64_t>(rows + taking));
+      HeadCase head = random_head_case(rng, rows, 1300, 200, DType::kBFloat16);
+      head.weight_lay = Lay::kWholeRows;
+      for (std::int64_t row = taking; row < rows; ++row)
+        head.logp.targets[static_cast<std::size_t>(row * 7 % rows)] = -100;
+      EXPECT_TRUE(same_gradients(on_cpu(head), on_gpu(head)));
+    }
+}
+
+// Sums of grad_hidden pass 2^63 where they are scaled by a smaller element than the largest.
+TEST(CudaHeadGradient, the_largest_weight_is_found_wherever_it_lies) {
+  constexpr std::int64_t kVocab = 333, kSize = 392;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
+    for (const std::int64_t rows : {1, 64, 100, 300})
+      for (const std::int64_t v : {0, 63, 332})
+        for (const std::int64_t k : {0, 191, 192, 391}) {
+          SCOPED_TRACE(std::string(dtype_name(dtype)) + ", rows " + std::to_string(rows) + ", at (" +
+                       std::to_string(v) + ", " + std::to_string(k) + ")");
+          Rng rng(static_cast<std::uint64_t>(rows + v + k));
+          HeadCase head = random_head_case(rng, rows, kVocab, kSize, dtype);
+          head.weight_lay = Lay::kWholeRows;
+          for (std::int64_t i = 0; i < kVocab * kSize; ++i)  // so that no row is sure of itself
+            set_element(head.weight, i, element_value(head.weight, i) / 64);
+          for (std::int64_t row = 0; row < rows; ++row) set_element(head.hidden, row * kSize + k, 0);
+          set_element(head.weight, v * kSize + k, v % 2 == 0 ? 60000 : -60000);
+          const Wanted wanted{true, false, false};
+          EXPECT_TRUE(same_gradients(on_cpu(head, wanted), on_gpu(head, wanted)));
+        }
+}
+
 // Every token is one target; as many as fill nine segments, and one row less and more than one. Hidden sizes of one run of
 // 64 columns and of more than a tile, in whole runs of 16 bytes and not.
 TEST(CudaHeadGradient, one_target_for_all_rows_equals_the_cpu) {

@@ -34,6 +34,12 @@ __device__ __forceinline__ Real target_z(const core::LinearLogpProblem& head, co
   return list.inverse_tau == nullptr ? x : x * static_cast<const Real*>(list.inverse_tau)[position];
 }
 
+// w of a row; `largest` is the largest |weight|. 0 where nothing counts.
+__device__ __forceinline__ int counting_exponent(const order::PRow& row, float largest) {
+  const bool counts = row.kind == order::RowClass::kFinite && order::is_finite(largest) && largest != 0.0f;
+  return counts ? order::hidden_exponent(row, largest) : 0;
+}
+
 // An element of P, before it is rounded; `target`: the column is the target's.
 __device__ __forceinline__ float p_value(const order::PRow& row, float z, bool target) {
   if (row.kind == order::RowClass::kNan) return order::canonical_nan<float>();

@@ -8,6 +8,37 @@ namespace samebits::cuda {
 
 inline constexpr int kHiddenThreads = 256;
 
+// How the elements of a row are made of their counts.
+template <class T>
+struct HiddenEnd {
+  bool adds, nan;
+  double down;
+  float scale, y;
+  const T* weight;  // the target's
+  std::int64_t stride;
+
+  __device__ __forceinline__ HiddenEnd(const core::LinearLogpProblem& head,
+                                       const HeadGradientRows<order::RowV1>& at, std::int64_t position,
+                                       int exponent) {
+    const order::PRow& row = at.form[position];
+    const float largest = __uint_as_float(at.scalars->largest_weight);
+    // A head of zeros adds nothing, whatever P is and whatever an engine made of it.
+    adds = largest != 0.0f;
+    nan = row.kind == order::RowClass::kNan || !order::is_finite(largest) ||
+          (adds && at.nan_row[position] != 0);
+    down = order::power_of_2(-exponent);
+    scale = row.scale;
+    y = at.y[position];
+    weight = static_cast<const T*>(head.weight.data) + at.list.target[position] * head.weight.row_stride;
+    stride = head.weight.column_stride;
+  }
+  __device__ __forceinline__ T element(std::int64_t k, std::int64_t count) const {
+    const float a = adds ? static_cast<float>(static_cast<double>(count) * down) : 0.0f;
+    const float value = order::fma(y, order::to_float(weight[k * stride]), scale * a);
+    return order::round_to<T>(nan ? order::canonical_nan<float>() : value);
+  }
+};
+
 // A CTA per row of the call; rows that take no part get +0. `sums` are N, or in binary64 the sums themselves.
 template <class T, class Row>
 __global__ void __launch_bounds__(kHiddenThreads)
@@ -29,22 +60,44 @@ __global__ void __launch_bounds__(kHiddenThreads)
     for (std::int64_t k = threadIdx.x; k < size; k += kHiddenThreads)
       out[k] = order::round_to<T>(reinterpret_cast<const double*>(sums)[k]);
   } else {
-    const order::PRow& row = at.form[position];
-    const float largest = __uint_as_float(at.scalars->largest_weight);
-    // A head of zeros adds nothing, whatever P is and whatever an engine made of it.
-    const bool adds = largest != 0.0f;
-    const bool nan = row.kind == order::RowClass::kNan || !order::is_finite(largest) ||
-                     (adds && at.nan_row[position] != 0);
-    const double down = order::power_of_2(-at.exponent[position]);
-    const float scale = row.scale, y = at.y[position];
-    const T* weight =
-        static_cast<const T*>(head.weight.data) + at.list.target[position] * head.weight.row_stride;
-    for (std::int64_t k = threadIdx.x; k < size; k += kHiddenThreads) {
-      const float a = adds ? static_cast<float>(static_cast<double>(sums[k]) * down) : 0.0f;
-      const float value = order::fma(y, order::to_float(weight[k * head.weight.column_stride]), scale * a);
-      out[k] = order::round_to<T>(nan ? order::canonical_nan<float>() : value);
-    }
+    const HiddenEnd<T> end(head, at, position, at.exponent[position]);
+    for (std::int64_t k = threadIdx.x; k < size; k += kHiddenThreads) out[k] = end.element(k, sums[k]);
   }
+}
+
+inline constexpr int kHeldThreads = 128;  // each has two neighbours
+
+// The same from the sums of the segments, of which the counts are made here; `parts` CTAs to a row of an even length.
+template <class T>
+__global__ void __launch_bounds__(kHeldThreads)
+    finish_held_hidden(const __grid_constant__ core::LinearLogpProblem head,
+                       const __grid_constant__ HeadGradientRows<order::RowV1> at, const HeldSums sums,
+                       const __grid_constant__ core::RowArray<void> grad, int parts) {
+  __shared__ T* start;
+  const std::int64_t row = blockIdx.x / parts, size = head.hidden_size;
+  if (threadIdx.x == 0) start = grad.at<T>(row);
+  __syncthreads();
+  const std::int64_t k = 2 * (blockIdx.x % parts * std::int64_t{kHeldThreads} + threadIdx.x);
+  if (k >= size) return;
+  T* const out = start + k;
+  const std::int64_t position = at.list.position[row];
+  if (position < 0) {
+    out[0] = out[1] = order::round_to<T>(0.0f);
+    return;
+  }
+  const int exponent = counting_exponent(at.form[position], __uint_as_float(at.scalars->largest_weight));
+  const double up = order::power_of_2(exponent);
+  const float* const from = sums.data + position * size + k;
+  long long low = 0, high = 0;
+#pragma unroll 8
+  for (std::int64_t segment = 0; segment < sums.segments; ++segment) {
+    const float2 sum = *reinterpret_cast<const float2*>(from + segment * sums.stride);
+    low += __double2ll_rn(static_cast<double>(sum.x) * up);
+    high += __double2ll_rn(static_cast<double>(sum.y) * up);
+  }
+  const HiddenEnd<T> end(head, at, position, exponent);
+  out[0] = end.element(k, low);
+  out[1] = end.element(k + 1, high);
 }
 
 }  // namespace samebits::cuda

@@ -4,14 +4,9 @@
 #include "cuda/kernel/head_gradient_row.cuh"
 #include "cuda/kernel/logp_backward.cuh"
 #include "cuda/launch/head_gradient.h"
+#include "cuda/prim/kernel_order.cuh"
 
 namespace samebits::cuda {
-
-// The bits of the largest |element|: magnitudes compare as their bits, and NaN above infinity above all numbers.
-__device__ __forceinline__ void raise_to(std::uint32_t* most, std::uint32_t bits) {
-  bits = __reduce_max_sync(kWarp, bits);
-  if (threadIdx.x % 32 == 0 && bits > 0) atomicMax(most, bits);
-}
 
 inline constexpr int kLargestThreads = 256;
 
@@ -75,6 +70,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
     prepare_rows(const __grid_constant__ core::LinearLogpProblem head,
                  const __grid_constant__ HeadGradientRows<Row> at, const typename Row::Real* logit,
                  order::Reference rule) {
+  follow_kernel_ahead();
   using Real = typename Row::Real;
   const core::LogpProblem& logp = head.logp;
   const std::int64_t position = blockIdx.x * std::int64_t{kPrepareThreads} + threadIdx.x;
@@ -99,9 +95,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
       prepare(stats, gradient, z, up, rule, p, y);
       form = p;
       at.y[position] = y;
-      const float largest = __uint_as_float(at.scalars->largest_weight);
-      const bool counts = p.kind == order::RowClass::kFinite && order::is_finite(largest) && largest != 0.0f;
-      at.exponent[position] = counts ? order::hidden_exponent(p, largest) : 0;
+      at.exponent[position] = counting_exponent(p, __uint_as_float(at.scalars->largest_weight));
       at.nan_row[position] = 0;
       if (order::is_finite(p.scale)) scale = __float_as_uint(p.scale) & 0x7fffffffu;
     }

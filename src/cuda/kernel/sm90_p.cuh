@@ -6,38 +6,6 @@
 
 namespace samebits::cuda {
 
-// 16-bit results of a warpgroup, through shared memory to the copy engine: each warp has two buffers of 16 rows x 64
-// columns, rows of 128 bytes with the engine's swizzle.
-struct WarpStore {
-  static constexpr int kBufferBytes = 16 * 128, kBytes = 2 * kBufferBytes;  // of a warp
-  char* buffers;
-  const CUtensorMap* map;
-  int row;  // of the warp's first element
-
-  // 64 columns from `column` on, the `number`-th of a run; `pair(j, h)` gives the two elements of this thread at 8 j.
-  template <class Pair>
-  __device__ __forceinline__ void chunk(int column, int number, Pair pair) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    char* buffer = buffers + (number % 2) * kBufferBytes;
-    // The run before may have ended on either buffer.
-    if (lane == 0) number == 0 ? store_wait_read<0>() : store_wait_read<1>();
-    __syncwarp();
-    // Matrix i of four: rows 8 (i % 2), columns 8 (i / 2) of a run of 16 columns.
-    const int in_row = lane % 8, matrix_row = in_row + 8 * (lane / 8 % 2), matrix_column = lane / 16;
-    const std::uint32_t base = shared_address(buffer) + matrix_row * 128;
-#pragma unroll
-    for (int j = 0; j < 8; j += 2)
-      store_matrices(base + (((j + matrix_column) ^ in_row) * 16), pair(j, 0), pair(j, 1), pair(j + 1, 0),
-                     pair(j + 1, 1));
-    shared_to_async();
-    __syncwarp();
-    if (lane == 0) {
-      tensor_store(map, column, row, buffer);
-      store_commit();
-    }
-  }
-};
-
 // How P is written: through shared memory, which takes the fewest instructions; by the threads themselves, where a stage of
 // the ring needs that memory more; or row i at row to[i] of P, and rows beyond the live ones, elsewhere +0, not at all.
 enum class PWay { kCopied, kDirect, kScattered };
@@ -45,7 +13,7 @@ enum class PWay { kCopied, kDirect, kScattered };
 // P of a tile. `sloped`: rows may have an entropy gradient.
 template <class T, bool sloped, PWay way = PWay::kCopied>
 struct StoreP {
-  static constexpr int kStagingBytes = way == PWay::kCopied ? 4 * kConsumers * WarpStore::kBytes : 0;
+  static constexpr int kStagingBytes = way == PWay::kCopied ? 4 * kConsumers * WarpStore<2>::kBytes : 0;
   static constexpr bool kParts = false, kLong = true;
   template <class Tile>
   static constexpr bool kPairs = false;
@@ -100,7 +68,7 @@ struct StoreP {
                                         const Rows& rows, char* staging) const {
     const Fragment at(tile);
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
-    const WarpStore store{staging + warp * WarpStore::kBytes, &out, tile.row + 16 * warp};
+    const WarpStore<2> store{staging + warp * WarpStore<2>::kBytes, &out, tile.row + 16 * warp};
     const auto pair = [&](int j, int h) { return pair_of<T>(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]); };
     // Unit by unit: the arithmetic of one runs while the copy engine reads the one before.
 #pragma unroll 1

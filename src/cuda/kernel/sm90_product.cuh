@@ -9,6 +9,8 @@
 #include "cuda/kernel/sm90_tiles.cuh"
 #include "cuda/prim/cluster.cuh"
 #include "cuda/prim/kernel_order.cuh"
+#include "cuda/prim/pair.cuh"
+#include "cuda/prim/reduce.cuh"
 #include "cuda/prim/tma.cuh"
 #include "cuda/prim/wgmma.cuh"
 
@@ -26,7 +28,8 @@ struct ProductShared {
   static constexpr int kStagingAt = kStages * Tile::kStageBytes;
   static constexpr int kBarriersAt = kStagingAt + Epilogue::kStagingBytes;
   static constexpr int kBytes = kBarriersAt + kBarrierBytes;
-  static_assert(kStages >= 3 && (2 * kStages + 2) * 8 <= kBarrierBytes);
+  static constexpr int kWalkAt = kBarriersAt + (2 * kStages + 2) * 8;
+  static_assert(kStages >= 3 && kWalkAt + static_cast<int>(sizeof(Walk)) <= kBytes);
 
   __device__ static char* stage(int number) { return sm90_memory + number * Tile::kStageBytes; }
   __device__ static char* staging(int consumer) {
@@ -35,6 +38,7 @@ struct ProductShared {
   __device__ static Barrier* full(int stage) { return barriers() + stage; }
   __device__ static Barrier* empty(int stage) { return barriers() + kStages + stage; }
   __device__ static Barrier* turn(int consumer) { return barriers() + 2 * kStages + consumer; }
+  __device__ static Walk& walk() { return *reinterpret_cast<Walk*>(sm90_memory + kWalkAt); }
 
  private:
   __device__ static Barrier* barriers() { return reinterpret_cast<Barrier*>(sm90_memory + kBarriersAt); }
@@ -162,13 +166,60 @@ __device__ __forceinline__ void undefined(float (&d)[n]) {
 // What an epilogue knows of its tile before the products, so that nobody waits for it behind them.
 struct NothingPrepared {};
 template <class Epilogue>
-__device__ __forceinline__ auto prepared(const Epilogue& epilogue, const Turn& turn,
-                                         const ProductShape& shape) {
-  if constexpr (requires { epilogue.prepare(turn.tile, live_shape(shape)); })
-    return epilogue.prepare(turn.tile, live_shape(shape));
+__device__ __forceinline__ auto prepared(const Epilogue& epilogue, const Turn& turn, const LiveShape& live) {
+  if constexpr (requires { epilogue.prepare(turn.tile, live); })
+    return epilogue.prepare(turn.tile, live);
   else
     return NothingPrepared{};
 }
+
+// An epilogue with a member `largest` wants the largest magnitude of B there, as the bits of a float. The warps beside the
+// copying one take it from the stages: every tile of the first rows, each CTA of a cluster its share.
+template <class Epilogue>
+inline constexpr bool kFindsLargest = requires(const Epilogue& epilogue) { epilogue.largest; };
+inline constexpr int kReaders = 3;  // warps
+// Of the copying warpgroup and of the two others: all that a launch with 168 for every thread has.
+template <class Epilogue>
+inline constexpr int kCopyRegisters = kFindsLargest<Epilogue> ? 40 : 24;
+template <class Epilogue>
+inline constexpr int kProductRegisters = (3 * 168 - kCopyRegisters<Epilogue>) / 2;
+
+template <class Tile, class Shared, class Epilogue>
+__device__ __forceinline__ void find_largest(const ProductShape& shape, int rank, std::uint32_t* largest) {
+  constexpr int kThreads = 32 * kReaders, kShare = Tile::kBytesB / Tile::kCluster, kAhead = 4;
+  static_assert(kShare % (kAhead * 16 * kThreads) == 0);
+  const int place = Tile::kBytesA + rank * kShare + 16 * (static_cast<int>(threadIdx.x) - 32);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  RingPlace<Shared::kStages> ring;
+  std::uint32_t most = 0;  // of each half
+  for (int number = 0;; ++number) {
+    const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, Shared::walk());
+    if (turn.end) break;
+    if (!turn.any) continue;
+    const bool reads = turn.tile.row < Tile::kRows * Tile::kCluster;
+    for (int step = steps_of(turn.part.columns); step > 0; --step, ring.next()) {
+      barrier_wait(Shared::full(ring.stage), ring.parity);
+      if (reads) {
+        const char* const from = Shared::stage(ring.stage) + place;
+#pragma unroll 1
+        for (int i = 0; i < kShare / (16 * kThreads); i += kAhead) {
+          uint4 vectors[kAhead];
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a)
+            vectors[a] = *reinterpret_cast<const uint4*>(from + (i + a) * 16 * kThreads);
+          for (const uint4& v : vectors)
+            for (const std::uint32_t word : {v.x, v.y, v.z, v.w}) most = __vmaxu2(most, word & 0x7fff7fffu);
+        }
+      }
+      __syncwarp();
+      if (lane < Tile::kCluster) barrier_arrive(Shared::empty(ring.stage), lane);
+    }
+  }
+  using Element = typename Tile::Element;
+  raise_to(largest,
+           max(__float_as_uint(pair_value<Element>(most, 0)), __float_as_uint(pair_value<Element>(most, 1))));
+}
+
 template <class Tile, class Epilogue>
 __global__ void __launch_bounds__(kProductThreads, 1)
     sm90_product(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -180,7 +231,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     if (shared_address(sm90_memory) % 1024 != 0) __trap();
     for (int i = 0; i < Shared::kStages; ++i) {
       barrier_init(Shared::full(i), 1);
-      barrier_init(Shared::empty(i), Tile::kCluster);
+      barrier_init(Shared::empty(i), Tile::kCluster * (kFindsLargest<Epilogue> ? 1 + kReaders : 1));
     }
     for (int i = 0; i < kConsumers; ++i) barrier_init(Shared::turn(i), 4);  // warps
     barrier_init_done();
@@ -191,15 +242,17 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     cluster_sync();
   if (!shape.beside_kernel_ahead) wait_for_kernel_ahead();
   let_kernel_behind_start();
+  if (threadIdx.x == 0) Shared::walk() = Walk::of<Tile, Epilogue::template kPairs<Tile>>(shape, rank);
+  __syncthreads();
 
   RingPlace<Shared::kStages> ring;
   if (threadIdx.x < 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCopyRegisters<Epilogue>));
     if (threadIdx.x == 0) {
       prefetch_map(&map_a);
       prefetch_map(&map_b);
       for (int number = 0;; ++number) {
-        const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, rank);
+        const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, Shared::walk());
         if (turn.end) break;
         if (!turn.any) continue;
         const int end = turn.part.first + turn.part.columns;
@@ -212,20 +265,22 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       }
       if (shape.beside_kernel_ahead) wait_for_kernel_ahead();
     }
+    if constexpr (kFindsLargest<Epilogue>)
+      if (threadIdx.x >= 32) find_largest<Tile, Shared, Epilogue>(shape, rank, epilogue.largest);
     __syncwarp();
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kProductRegisters<Epilogue>));
     const int consumer = static_cast<int>(threadIdx.x) / 128 - 1;
 #pragma unroll 1
     for (int number = 0;; ++number) {
-      const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, rank);
+      const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, Shared::walk());
       if (turn.end) break;
       const int depth = turn.any ? turn.part.columns : 0;
       if (number % 2 != consumer) {
         ring.skip(steps_of(depth));
         continue;
       }
-      const auto state = prepared(epilogue, turn, shape);
+      const auto state = prepared(epilogue, turn, Shared::walk().live);
       barrier_wait(Shared::turn(consumer), (number / 2 + 1 - consumer) % 2);
       if (depth == 0) pass_turn<Tile, Shared>(consumer);
       if (!turn.any) continue;
@@ -238,7 +293,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
 #pragma unroll
         for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i] = 0;
       }
-      const LiveShape live = live_shape(shape);
+      const LiveShape live = Shared::walk().live;
       TileAt half_at = turn.tile;
       const auto finish = [&](auto& part, int half) {
         if constexpr (std::is_same_v<decltype(state), const NothingPrepared>)

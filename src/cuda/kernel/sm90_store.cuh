@@ -17,6 +17,62 @@ struct Fragment {
   }
 };
 
+// 16-bit results of a warpgroup, through shared memory to the copy engine: each warp has buffers of 16 rows x 64 columns, rows
+// of 128 bytes with the engine's swizzle.
+template <int buffer_count>
+struct WarpStore {
+  static constexpr int kBufferBytes = 16 * 128, kBytes = buffer_count * kBufferBytes;  // of a warp
+  char* buffers;
+  const CUtensorMap* map;
+  int row;  // of the warp's first element
+
+  // 64 columns from `column` on, the `number`-th of a run; `pair(j, h)` gives the two elements of this thread at 8 j.
+  template <class Pair>
+  __device__ __forceinline__ void chunk(int column, int number, Pair pair) const {
+    // The run before may have ended on any buffer.
+    if (lane() == 0) number == 0 ? store_wait_read<0>() : store_wait_read<buffer_count - 1>();
+    __syncwarp();
+    fill(number % buffer_count, pair);
+    shared_to_async();
+    __syncwarp();
+    if (lane() != 0) return;
+    tensor_store(map, column, row, buffer(number % buffer_count));
+    store_commit();
+  }
+
+  // The columns from `column` on, but not from `end` on, 64 for each buffer of a half of them: `pair(i, j, h)` is of the
+  // i-th buffer. By turns of the halves, so that of one nothing is read any more.
+  template <class Pair>
+  __device__ __forceinline__ void half_of_buffers(int column, int end, int half, Pair pair) const {
+    constexpr int kHalf = buffer_count / 2;
+    if (lane() == 0) store_wait_read<1>();
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) fill(kHalf * half + i, [&](int j, int h) { return pair(i, j, h); });
+    shared_to_async();
+    __syncwarp();
+    if (lane() != 0) return;
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i)
+      if (column + 64 * i < end) tensor_store(map, column + 64 * i, row, buffer(kHalf * half + i));
+    store_commit();
+  }
+
+ private:
+  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ __forceinline__ char* buffer(int number) const { return buffers + number * kBufferBytes; }
+  template <class Pair>
+  __device__ __forceinline__ void fill(int number, Pair pair) const {
+    // Matrix i of four: rows 8 (i % 2), columns 8 (i / 2) of a run of 16 columns.
+    const int in_row = lane() % 8, matrix_row = in_row + 8 * (lane() / 8 % 2), matrix_column = lane() / 16;
+    const std::uint32_t base = shared_address(buffer(number)) + matrix_row * 128;
+#pragma unroll
+    for (int j = 0; j < 8; j += 2)
+      store_matrices(base + (((j + matrix_column) ^ in_row) * 16), pair(j, 0), pair(j, 1), pair(j + 1, 0),
+                     pair(j + 1, 1));
+  }
+};
+
 // out = d, or out = RN(out + d) behind the first segment, in fp32; the bias comes last.
 template <class T>
 struct StoreSegment {
@@ -204,6 +260,42 @@ struct AddIntegers {
           const long long count = __double2ll_rn(static_cast<double>(value) * scale);
           atomicAdd(line + 8 * j + e, static_cast<unsigned long long>(count));
         }
+      }
+      if (!finite) not_finite[row] = 1;
+    }
+  }
+  __device__ void end() const {}
+};
+
+// sums[part][row, column] = d, of which the counts are made when their scale is known; a row that meets something not finite
+// is marked. On the way, the largest magnitude of B.
+struct HoldSums {
+  static constexpr int kStagingBytes = 0;
+  static constexpr bool kParts = true, kLong = false;
+  template <class Tile>
+  static constexpr bool kPairs = false;
+  float* sums;  // of the first part and the first row of the range
+  std::int64_t part_stride, stride;
+  int columns;  // even
+  std::int32_t* not_finite;
+  std::uint32_t* largest;
+
+  template <int n>
+  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
+                                      char*) const {
+    const Fragment at(tile);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = at.row + 8 * h;
+      if (row >= live.rows) continue;
+      auto* to = reinterpret_cast<float2*>(sums + tile.part * part_stride + row * stride + at.column);
+      bool finite = true;
+#pragma unroll
+      for (int j = 0; j < n / 4; ++j) {
+        if (at.column + 8 * j >= columns) continue;
+        const float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
+        finite = finite && order::is_finite(value.x) && order::is_finite(value.y);
+        to[4 * j] = value;
       }
       if (!finite) not_finite[row] = 1;
     }

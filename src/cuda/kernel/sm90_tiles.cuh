@@ -124,20 +124,33 @@ struct Turn {
   Segment part = {};  // of K
 };
 
-// Everything is worked out anew, so that no register holds it while there are products.
+// What a kernel finds out once, in shared memory: loads from elsewhere wait behind the stores of an epilogue, and divisions
+// take longer than the product of a tile with little depth.
+struct Walk {
+  LiveShape live;
+  TileWalk tiles;
+
+  template <class Tile, bool pairs>
+  __device__ static Walk of(const ProductShape& shape, int rank) {
+    const LiveShape live = live_shape(shape);
+    return {live, TileWalk(shape, live, Tile::kRows, pairs ? 2 * Tile::kColumns : Tile::kColumns,
+                           Tile::kCluster, rank)};
+  }
+};
+
+// Worked out anew each time, so that no register holds anything of it while there are products.
 template <class Tile, bool pairs>
-__device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape, int rank) {
+__device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape, const Walk& of) {
   constexpr int cluster = Tile::kCluster;
-  LiveShape live = live_shape(shape);
-  asm volatile("" : "+r"(live.rows), "+r"(live.depth));
-  const TileWalk walk(shape, live, Tile::kRows, pairs ? 2 * Tile::kColumns : Tile::kColumns, cluster, rank);
+  asm volatile("" ::: "memory");
+  const TileWalk& walk = of.tiles;
   const int first = static_cast<int>(blockIdx.x) / cluster, stride = static_cast<int>(gridDim.x) / cluster;
   const int items = walk.count(), item = first + stride * (pairs ? number / 4 * 2 + number % 2 : number);
   Turn turn;
   turn.end = first + stride * (pairs ? number / 4 * 2 : number) >= items;
   if (item >= items) return turn;
   turn.tile = walk.at(item);
-  turn.part = live.part(shape, turn.tile.part);
+  turn.part = of.live.part(shape, turn.tile.part);
   turn.any = true;
   if (pairs && number % 4 >= 2) {
     turn.any = turn.tile.column + order::kBlock < shape.columns;  // else the first tile has all

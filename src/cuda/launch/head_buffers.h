@@ -16,7 +16,8 @@ struct HeadBuffers {
   void* x = nullptr;  // [positions or split.rows, stride]; where it is not held, the same memory as hidden
   void* p = nullptr;  // [split.rows, p_stride]; null when all of P is saved
   std::int64_t p_stride = 0;
-  std::int64_t* counts = nullptr;  // [positions, H]
+  std::int64_t* counts = nullptr;  // [positions, H]; null when the sums are held
+  float* sums = nullptr;           // [split.held_segments, positions, H]
   Real* total = nullptr;           // [split.total]: [columns, H], or what an engine keeps there
   Real *bias_partial = nullptr, *bias_total = nullptr;
   void* engine = nullptr;
@@ -38,7 +39,10 @@ struct HeadBuffers {
                             : hidden;
     p_stride = (split.columns + 127) / 128 * 128;
     if (split.holds_p()) p = pieces.take_bytes(bytes(split.rows * p_stride * stored));
-    if (problem.grad_hidden) pieces.take(counts, all * size);
+    if (split.held_segments > 0)
+      pieces.take(sums, split.held_segments * all * size);
+    else if (problem.grad_hidden)
+      pieces.take(counts, all * size);
     if (weight) pieces.take(total, split.total);
     if (problem.grad_bias != nullptr) {
       pieces.take(bias_partial, kBiasSegments<Row> * split.columns);

@@ -62,8 +62,8 @@ struct StatsTask {
   const float* reference = nullptr;      // [capacity] by position; where P is written
   void* p = nullptr;                     // of position first + i at row i; 128-byte aligned rows
   std::int64_t p_stride = 0;             // a multiple of 64 elements
-  std::int64_t p_rows =
-      0;  // of the range, from its first on, that P is written of: a multiple of 128, or all
+  // Of the range, from its first on, that P is written of: a multiple of 128, or all.
+  std::int64_t p_rows = 0;
 };
 
 // P of the columns [column, column + columns): row i is position first + i, dense along columns, +0 in rows that do not
@@ -89,7 +89,8 @@ struct Segment {
 };
 
 // counts[position, k] += llrint(D * 2^w) for D = P x weight over each of the segments. Under fma64.v1 counts are doubles
-// to which the D are added, ascending.
+// to which the D are added, ascending. With `sums`, which only an engine that holds them is given, each D is kept as it
+// is, for w is not known yet: it takes the largest |weight|, which is found on the way.
 struct HiddenTask {
   PositionRange range;
   std::int64_t column = 0, columns = 0;
@@ -99,6 +100,9 @@ struct HiddenTask {
   const std::int32_t* exponent = nullptr;  // w by position
   std::int32_t* nan_row = nullptr;         // set to 1 by position where a D is not finite
   std::int64_t* counts = nullptr;          // [capacity, H]
+  float* sums = nullptr;                   // D of each segment, at [segment * sums_stride + position * H + k]
+  std::int64_t sums_stride = 0;
+  std::uint32_t* largest = nullptr;  // beside sums: raised to the bits of the largest |weight| of the columns
 };
 
 struct WeightFinish;
@@ -123,11 +127,10 @@ class HeadEngine {
   virtual ~HeadEngine() = default;
   virtual const char* name() const = 0;
   // Device memory that the engine takes for ranges of at most `rows` positions; it gets it before the first task.
-  virtual std::size_t scratch_bytes(std::int64_t rows) const {
-    (void)rows;
-    return 0;
-  }
+  virtual std::size_t scratch_bytes([[maybe_unused]] std::int64_t rows) const { return 0; }
   virtual void use_scratch(void* memory) { (void)memory; }
+  // Whether add_hidden knows HiddenTask::sums.
+  virtual bool holds_sums() const { return false; }
   // Whether add_weight writes grad_weight itself when it is told how to finish.
   virtual bool finishes_weight() const { return false; }
   // Elements of WeightTask::total that it takes for that, where a task has all rows.

@@ -38,6 +38,18 @@ void finish_head_hidden(const core::LinearLogpGradient& problem, const HeadGradi
     }
 }
 
+void finish_held_hidden(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
+                        const HeldSums& sums, const core::DeviceCall& call) {
+  const core::LinearLogpProblem& head = problem.head;
+  const std::int64_t parts = (head.hidden_size + 2 * kHeldThreads - 1) / (2 * kHeldThreads);
+  const auto run = [&](auto* kernel) {
+    launch("finish_held_hidden", kernel, {head.logp.rows * parts, kHeldThreads}, call, head, at, sums,
+           problem.grad_hidden, static_cast<int>(parts));
+  };
+  head.hidden.dtype == DType::kBFloat16 ? run(finish_held_hidden<BFloat16>)
+                                        : run(finish_held_hidden<Float16>);
+}
+
 template <class Row>
 void add_head_bias(const core::LinearLogpProblem& head, const HeadGradientRows<Row>& at,
                    const PositionRange& range, const PColumns& from, typename Row::Real* partial,

@@ -32,9 +32,16 @@ struct HeadGradientRows {
   }
 };
 
-// Fills all of these; `logit` is room for a number per position.
+// D of each segment of the vocabulary: of position p and hidden element k at [segment * stride + p * H + k].
+struct HeldSums {
+  const float* data = nullptr;
+  std::int64_t segments = 0, stride = 0;
+};
+
+// Fills all of these; `logit` is room for a number per position. Not `exponents`: the largest |weight| is found later, and w
+// of a row is made of it where it is needed.
 template <class Row>
 void prepare_head_rows(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
-                       typename Row::Real* logit, const core::DeviceCall& call);
+                       typename Row::Real* logit, bool exponents, const core::DeviceCall& call);
 
 }  // namespace samebits::cuda

@@ -96,6 +96,11 @@ class HeadPWalk {
     task.exponent = at_.rows.exponent;
     task.nan_row = at_.rows.nan_row;
     task.counts = at_.counts;
+    if (split_.held_segments > 0) {
+      task.sums_stride = split_.positions * problem_.head.hidden_size;
+      task.sums = at_.sums + chunk.segment * task.sums_stride;
+      task.largest = &at_.rows.scalars->largest_weight;
+    }
     engine_.add_hidden(task, call_);
   }
 

@@ -35,21 +35,21 @@ order::Reference reference_rule(const core::LinearLogpProblem& head) {
 
 template <class Row>
 void prepare_head_rows(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
-                       typename Row::Real* logit, const core::DeviceCall& call) {
+                       typename Row::Real* logit, bool exponents, const core::DeviceCall& call) {
   const core::LinearLogpProblem& head = problem.head;
   check(cudaMemsetAsync(at.scalars, 0, sizeof(HeadScalars), stream_of(call)), "prepare_rows");
-  if (sizeof(typename Row::Real) == 4 && problem.grad_hidden)
+  if (sizeof(typename Row::Real) == 4 && problem.grad_hidden && exponents)
     largest_weight(head, &at.scalars->largest_weight, call);
   list_head_rows(head.logp, at.list, call);
   target_logits<Row>(head, at.list, logit, call);
   launch("prepare_rows", prepare_rows<Row>,
-         {(at.list.capacity + kPrepareThreads - 1) / kPrepareThreads, kPrepareThreads}, call, head, at,
+         behind((at.list.capacity + kPrepareThreads - 1) / kPrepareThreads, kPrepareThreads), call, head, at,
          static_cast<const typename Row::Real*>(logit), reference_rule(head));
 }
 
 template void prepare_head_rows(const core::LinearLogpGradient&, const HeadGradientRows<order::RowV1>&,
-                                float*, const core::DeviceCall&);
+                                float*, bool, const core::DeviceCall&);
 template void prepare_head_rows(const core::LinearLogpGradient&, const HeadGradientRows<order::Row64V1>&,
-                                double*, const core::DeviceCall&);
+                                double*, bool, const core::DeviceCall&);
 
 }  // namespace samebits::cuda

@@ -20,9 +20,14 @@ inline constexpr std::int64_t kGatheredRows = 6144, kFewerGatheredRows = 3072;
 // Positions of which lists and sums of long runs leave that room.
 inline constexpr std::int64_t kMostForGatheredRows = 16384;
 
+// Positions, and bytes, of which the sums that grad_hidden is made of are held segment by segment. They spare a walk through weight
+// for its largest element alone, which with few rows takes as long as a product.
+inline constexpr std::int64_t kHeldRows = 512, kHeldBytes = std::int64_t{96} << 20;
+
 // Columns of P worked on at a time: whole segments, counted from `column`.
 struct HeadChunk {
   std::int64_t column = 0, columns = 0;
+  std::int64_t segment = 0;  // number of its first one
   std::vector<Segment> segments;
 };
 
@@ -33,6 +38,8 @@ struct HeadSplit {
   std::int64_t gathered;        // positions whose hidden states are held at a time
   std::int64_t slice, segment;  // of the vocabulary: where segments are anchored anew, and their length
   std::int64_t columns;         // of P worked on at a time: whole segments
+  std::int64_t
+      held_segments;  // of all columns, whose sums for grad_hidden are held; 0: they are counted at once
   std::int64_t weight_columns;  // of P that add_weight is given at a time
   std::int64_t total;           // elements of the totals held at a time
   bool one_range;               // all positions fit
@@ -54,6 +61,11 @@ struct HeadSplit {
                                              : kFewerGatheredRows;
     slice = !shape.binary64 && problem.grad_hidden ? order::slice_columns(vocab) : vocab;
     segment = std::min(slice, order::kSegment);
+    held_segments = 0;
+    if (problem.grad_hidden && engine.holds_sums() && all <= kHeldRows) {
+      const auto count = static_cast<std::int64_t>(chunks(vocab, vocab).front().segments.size());
+      if (count * all * size * 4 <= kHeldBytes) held_segments = count;
+    }
     // With fewer rows more columns, so that the products stay large.
     columns = segment;
     if (one_range)
@@ -93,7 +105,9 @@ struct HeadSplit {
       const std::int64_t end = std::min(begin + slice, vocab);
       for (std::int64_t first = begin; first < end; first += segment) {
         const std::int64_t count = std::min(segment, end - first);
-        if (all.back().columns + count > most) all.push_back({first, 0, {}});
+        if (all.back().columns + count > most)
+          all.push_back(
+              {first, 0, all.back().segment + static_cast<std::int64_t>(all.back().segments.size()), {}});
         HeadChunk& chunk = all.back();
         chunk.segments.push_back(
             {static_cast<std::int32_t>(chunk.columns), static_cast<std::int32_t>(count)});

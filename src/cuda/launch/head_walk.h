@@ -35,7 +35,7 @@ class HeadWalk {
 
   void run(Scratch& scratch) {
     engine_.use_scratch(at_.engine);
-    prepare_head_rows<Row>(problem_, at_.rows, at_.logit, call_);
+    prepare_head_rows<Row>(problem_, at_.rows, at_.logit, split_.held_segments == 0, call_);
     if constexpr (kP)
       if (sorts()) {
         const HeadRows& list = at_.rows.list;
@@ -44,18 +44,28 @@ class HeadWalk {
         sum_long_targets(problem_, at_.rows, at_.targets, call_);
       }
     clear_head_padding(problem_, call_);
-    zero(at_.counts, problem_.grad_hidden ? split_.positions * size() : 0);
+    zero(at_.counts, at_.counts != nullptr ? split_.positions * size() : 0);
     if (split_.positions == 0) zero(at_.total, weight() ? split_.total : 0);
 
+    // Ahead of the products, which then follow each other.
+    if (weight() && split_.one_range) x_of({0, split_.positions, at_.rows.list.count}, true);
     p_.add_saved_hidden();
     for (const HeadChunk& chunk : chunks_) walk_rows(chunk);
-    if (problem_.grad_hidden) finish_head_hidden<Row>(problem_, at_.rows, at_.counts, call_);
+    if (problem_.grad_hidden) finish_hidden();
   }
 
  private:
   bool weight() const { return problem_.grad_weight != nullptr; }
   bool sorts() const { return kP && (weight() || problem_.grad_bias != nullptr); }
   std::int64_t size() const { return problem_.head.hidden_size; }
+
+  void finish_hidden() const {
+    if constexpr (kP)
+      if (split_.held_segments > 0)
+        return finish_held_hidden(problem_, at_.rows,
+                                  {at_.sums, split_.held_segments, split_.positions * size()}, call_);
+    finish_head_hidden<Row>(problem_, at_.rows, at_.counts, call_);
+  }
 
   template <class T>
   void zero(T* array, std::int64_t count) const {
@@ -68,7 +78,8 @@ class HeadWalk {
     PositionRange range{0, 0, at_.rows.list.count};
     do {  // once where there are none, for the sums of nothing
       range.rows = std::min(split_.rows, split_.positions - range.first);
-      const void* x = weight() && split_.holds_x() ? x_of(range, chunk.column == 0) : nullptr;
+      const void* x =
+          weight() && split_.holds_x() ? x_of(range, !split_.one_range && chunk.column == 0) : nullptr;
       columns = p_.find(chunk, range);
       const bool beside_hidden = x != nullptr && p_.ends_with_hidden(range);
       if (weight())  // where X is not held it takes the place of hidden

@@ -56,6 +56,10 @@ template <class Row>
 void finish_head_hidden(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
                         const std::int64_t* counts, const core::DeviceCall& call);
 
+// The same from sums that are held.
+void finish_held_hidden(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
+                        const HeldSums& sums, const core::DeviceCall& call);
+
 // Sums the long runs; before the two below are called.
 void sum_long_targets(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
                       const TargetRuns& targets, const core::DeviceCall& call);

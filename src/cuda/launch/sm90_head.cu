@@ -14,6 +14,7 @@ class Sm90Head final : public HeadEngine {
       : head_{shape}, multiprocessors_(multiprocessors) {}
 
   const char* name() const override { return "sm90"; }
+  bool holds_sums() const override { return true; }
   bool finishes_weight() const override { return true; }
   std::int64_t finish_elements(std::int64_t columns) const override {
     return sm90_finish_elements(columns, head_.shape.hidden_size, multiprocessors_);

@@ -5,23 +5,44 @@
 #include "cuda/launch/sm90_head_operands.h"
 
 namespace samebits::cuda {
+namespace {
+
+// Rows with which the end of a tile of grad_weight takes longer than its product.
+constexpr std::int64_t kFewRowsOfWeight = 512;
+// With so few, add_hidden takes all of memory, and CTAs that start late beside it keep the others waiting.
+constexpr std::int64_t kFewestRowsBeside = 128;
+
+}  // namespace
 
 template <class T>
 void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, const core::DeviceCall& call) {
   const std::int64_t first = task.range.first, size = head.shape.hidden_size;
   ProductShape shape = head.shape_of(task.range, size, task.columns);
-  const AddIntegers epilogue{reinterpret_cast<long long*>(task.counts + first * size), size,
-                             static_cast<int>(size), task.exponent + first, task.nan_row + first};
+  const auto run = [&]<int cluster, int halves>(const auto& epilogue) {
+    launch_product<Sm90Tile<T, false, true, cluster, 192, halves>>(
+        "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
+        head.weight_rows(task.column, task.columns), shape, epilogue, call);
+  };
   for (std::size_t done = 0; done < task.segments.size(); done += static_cast<std::size_t>(shape.parts)) {
     shape.parts = static_cast<int>(std::min<std::size_t>(kMostParts, task.segments.size() - done));
     std::copy_n(task.segments.begin() + static_cast<std::ptrdiff_t>(done), shape.parts, shape.part);
-    const auto run = [&]<int cluster>() {
-      launch_product<Sm90Tile<T, false, true, cluster>>(
-          "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
-          head.weight_rows(task.column, task.columns), shape, epilogue, call);
-    };
     // A cluster has two row tiles.
-    shape.rows <= 128 ? run.template operator()<1>() : run.template operator()<2>();
+    if (task.sums == nullptr) {
+      const AddIntegers counts{reinterpret_cast<long long*>(task.counts + first * size), size,
+                               static_cast<int>(size), task.exponent + first, task.nan_row + first};
+      shape.rows <= 128 ? run.template operator()<1, 2>(counts) : run.template operator()<2, 2>(counts);
+      continue;
+    }
+    const HoldSums sums{task.sums + static_cast<std::int64_t>(done) * task.sums_stride + first * size,
+                        task.sums_stride,
+                        size,
+                        static_cast<int>(size),
+                        task.nan_row + first,
+                        task.largest};
+    if (shape.rows <= 64)
+      run.template operator()<1, 1>(sums);
+    else
+      shape.rows <= 128 ? run.template operator()<1, 2>(sums) : run.template operator()<2, 2>(sums);
   }
 }
 
@@ -32,17 +53,20 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, co
   ProductShape shape = head.shape_of(task.range, size, task.range.rows);
   shape.rows = static_cast<int>(task.columns);
   shape.bounds_depth = true;
-  shape.beside_kernel_ahead = task.beside_hidden;
+  shape.beside_kernel_ahead = task.beside_hidden && task.range.rows > kFewestRowsBeside;
   const auto run = [&](const auto& epilogue) {
     launch_product<Sm90Tile<T, true, true, 2>>(
         "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
         {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
   };
   if (task.finish == nullptr) return run(StoreTotal{task.total, size, static_cast<int>(size), first});
-  if (task.finish->accumulate)
-    run(FinishWeight<T, true>{task.total, size, first, *task.finish});
+  const WeightFinish& finish = *task.finish;
+  if (finish.accumulate) return run(FinishWeight<T, true>{task.total, size, first, finish, {}});
+  const DenseMatrix out{finish.out, head.shape.dtype, size, task.columns, finish.stride};
+  if (first && task.range.rows <= kFewRowsOfWeight && finish.out_in_chunks && no_tensor_map(out) == nullptr)
+    run(FinishWeight<T, false, true>{task.total, size, first, finish, tensor_map(out, 16)});
   else
-    run(FinishWeight<T, false>{task.total, size, first, *task.finish});
+    run(FinishWeight<T, false>{task.total, size, first, finish, {}});
 }
 
 std::int64_t sm90_finish_elements(std::int64_t columns, std::int64_t size, std::int64_t multiprocessors) {

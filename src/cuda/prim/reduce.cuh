@@ -54,6 +54,12 @@ __device__ __forceinline__ float warp_max_nan(float value) {
   return __int_as_float(ordered ^ ((ordered >> 31) & 0x7fffffff));
 }
 
+// The bits of the largest |element|: magnitudes compare as their bits, and NaN above infinity above all numbers.
+__device__ __forceinline__ void raise_to(std::uint32_t* most, std::uint32_t bits) {
+  bits = __reduce_max_sync(kWarp, bits);
+  if (threadIdx.x % 32 == 0 && bits > 0) atomicMax(most, bits);
+}
+
 // Sum over a warp of integers whose sum is below 2^63.
 __device__ __forceinline__ std::uint64_t warp_sum(std::uint64_t value) {
   constexpr unsigned kDigit = (1u << 21) - 1;
