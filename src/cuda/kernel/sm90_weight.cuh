@@ -123,7 +123,7 @@ struct FinishWeight {
     return (waiting >> (lane() / 4 + 8 * h) & 1) != 0;
   }
 
-  // The segments before on top of which this one comes; of them, some at a time: no load passes a store.
+  // Adds this segment to those before it.
   template <int n>
   __device__ __forceinline__ void add_total(float (&d)[n], const TileAt& tile, const LiveShape& live) const {
     const Fragment at(tile);
