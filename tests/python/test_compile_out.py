@@ -1,5 +1,7 @@
 """out= in compiled code: what eager mode refuses is refused, under every backend, and nothing is written."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -122,3 +124,16 @@ def test_the_check_is_an_operator_like_any_other():
     torch.library.opcheck(torch.ops.samebits.apart.default, (targets, torch.empty(4), *rest))
     with pytest.raises(ValueError, match=r"^out: shares storage with logits"):
         torch.ops.samebits.apart(targets, x[:, 0], *rest)
+
+
+def test_the_look_at_memory_is_never_compiled():
+    def call(x, out):
+        return sb.logp(x, TARGETS, out=out)
+
+    with pytest.raises(ValueError, match="already requires grad"):
+        torch.compile(call, backend="eager")(torch.randn(4, 6), torch.empty(4, requires_grad=True))
+    # From here on the compiler leaves the check to eager mode, but not what it calls.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Dynamo does not know how to trace")
+        compiled = torch.compile(lambda x, out: call(x, out).sum(), backend="eager")
+        compiled(torch.randn(4, 6, requires_grad=True), torch.empty(4)).backward()
