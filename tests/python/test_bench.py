@@ -14,7 +14,7 @@ from samebits.bench import cli, figure, measure, peers, table
 from samebits.bench.cases import Case, Contestant
 from samebits.bench.cli import main
 from samebits.bench.operators import OPERATORS
-from samebits.bench.timing import Clock, interleaved, peak_bytes, summary, warm_up
+from samebits.bench.timing import COLD_BYTES, Clock, interleaved, peak_bytes, summary, warm_up
 
 SMALL = (
     "--tokens",
@@ -90,10 +90,13 @@ def test_contestants_take_turns_and_everybody_goes_first():
     assert "".join(order[9:]) == "abc"
 
 
-def test_only_a_gpu_is_kept_hot():
+def test_only_a_gpu_is_kept_hot_and_a_cpu_stays_cold(monkeypatch):
+    read = []
+    monkeypatch.setattr(torch.Tensor, "amax", lambda other: read.append(other.nbytes))
     clock = Clock(torch.device("cpu"), cold=True, hot=60.0)
     begin = time.monotonic()
     assert clock(lambda: None) < 1 and time.monotonic() - begin < 30
+    assert read == [COLD_BYTES]
 
 
 def test_a_summary_is_of_all_samples():

@@ -34,9 +34,10 @@ class Clock:
     def __init__(self, device: torch.device, cold: bool, hot: float = 0.0) -> None:
         self.device = device
         self.cold = cold
-        self._other = torch.ones(COLD_BYTES // 4, device=device) if cold and hot <= 0 else None
+        heats = hot > 0 and device.type == "cuda"
+        self._other = torch.ones(COLD_BYTES // 4, device=device) if cold and not heats else None
         self._square, self._products = None, 0
-        if hot > 0 and device.type == "cuda":
+        if heats:
             self._square = torch.randn(HOT_SIZE, HOT_SIZE, device=device).bfloat16()
             self._heat(1)
             first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
