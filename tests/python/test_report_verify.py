@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -136,17 +135,6 @@ def test_a_page_is_held_to_the_figures_beside_it(report, capsys):
     files.write(report / files.MANIFEST, files.manifest(report))
     assert main(["--verify", str(report)]) == 1
     assert "wrong: report.html: is not what the cases give" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("spoil", "says"), [(Path.unlink, "missing"), (lambda page: page.write_bytes(b""), "empty")]
-)
-def test_a_page_that_is_none_is_no_page_of_another_version(spoil, says, report, capsys):
-    drawn_elsewhere(report, f"{OVERVIEW}.png", compressed, drawing="another")
-    spoil(report / files.PAGE)
-    files.write(report / files.MANIFEST, files.manifest(report))
-    assert main(["--verify", str(report)]) == 1
-    assert f"wrong: report.html: is {says}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

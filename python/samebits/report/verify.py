@@ -122,12 +122,9 @@ def _judge_page(folder, run, cases, shown, same_code, verdict) -> None:
     except (AttributeError, KeyError, TypeError) as error:
         verdict.problems.append(f"{files.RUN}: is not that of a report ({type(error).__name__}: {error})")
         return
-    kept = _content(folder / files.PAGE)
-    if kept == wanted:
+    if _content(folder / files.PAGE) == wanted:
         return
-    if not kept:
-        verdict.problems.append(f"{files.PAGE}: is {'missing' if kept is None else 'empty'}")
-    elif same_code:
+    if same_code:
         verdict.problems.append(f"{files.PAGE}: is not what the cases give")
     else:
         verdict.unjudged.append(f"{files.PAGE} was written by another version of samebits.report")
