@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from . import _options
 from ._row_functions import Probability, row_expand, row_sum, scaled, softmax_jacobian
 
 DEFAULTS = (1.0, None, "zero", None, False, "auto")
@@ -30,7 +31,7 @@ class Call(NamedTuple):
 
 def real_dtype(logits: Tensor, options) -> torch.dtype:
     """float64 where logits are or it was asked for, else float32."""
-    return torch.float64 if logits.dtype == torch.float64 or (options or DEFAULTS)[4] else torch.float32
+    return _options.result_dtype(logits, (options or DEFAULTS)[4])
 
 
 def true_vocab(logits: Tensor, options) -> int:

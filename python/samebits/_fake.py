@@ -2,20 +2,16 @@
 
 import torch
 
-from . import _checks, _memory
+from . import _checks, _memory, _options
 
 register = torch.library.register_fake
-
-
-def _result_dtype(values: torch.Tensor, binary64: bool) -> torch.dtype:
-    return torch.float64 if binary64 or values.dtype == torch.float64 else torch.float32
 
 
 @register("samebits::logp")
 def _(logits, targets, row_temperature=None, rows=None, temperature=1.0, ignore_index=None,
       on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
     _checks.logp(logits, targets, row_temperature, rows)
-    return logits.new_empty(targets.shape, dtype=_result_dtype(logits, binary64))
+    return logits.new_empty(targets.shape, dtype=_options.result_dtype(logits, binary64))
 
 
 @register("samebits::logp_out")
@@ -28,7 +24,7 @@ def _(logits, targets, out, row_temperature=None, rows=None, temperature=1.0, ig
 def _(logits, targets, lse, entropy, stats, row_temperature=None, rows=None, temperature=1.0,
       ignore_index=None, on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
     _checks.logp(logits, targets, row_temperature, rows)
-    dtype = _result_dtype(logits, binary64)
+    dtype = _options.result_dtype(logits, binary64)
     words = (2,) if dtype == torch.float64 else ()
     count = targets.numel() if stats else 0
     return (
@@ -53,7 +49,7 @@ def _(logits, targets, row_max, row_sum, row_entropy_sum, grad_logp, grad_lse, g
 def _(logits, targets, row_max, row_sum, row_temperature=None, rows=None, temperature=1.0, ignore_index=None,
       on_invalid="zero", vocab_size=None, binary64=False, backend="auto"):  # fmt: skip
     _checks.logp(logits, targets, row_temperature, rows)
-    return logits.new_empty(logits.shape, dtype=_result_dtype(logits, binary64))
+    return logits.new_empty(logits.shape, dtype=_options.result_dtype(logits, binary64))
 
 
 @register("samebits::row_sum")
@@ -93,7 +89,7 @@ def _(hidden, weight, targets, bias, lse, entropy, stats, contract, saved_rows, 
       backend="auto"):  # fmt: skip
     _checks.operands(("hidden", "weight"), hidden, weight)
     _checks.leading(targets, hidden, "hidden")
-    dtype = _result_dtype(hidden, binary64)
+    dtype = _options.result_dtype(hidden, binary64)
     words = (2,) if dtype == torch.float64 else ()
     count = targets.numel() if stats else 0
     return (

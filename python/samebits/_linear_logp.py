@@ -191,11 +191,10 @@ def linear_logp(
     options = (number, ignore_index, on_invalid, vocab_size, binary64, name)
     ids, listed = targets, rows
     if out is not None:
-        wide = binary64 or hidden.dtype == torch.float64
         inputs = (("hidden", hidden), ("weight", weight), ("targets", targets), ("bias", bias),
                   ("temperature", row_temperature), ("rows", rows))  # fmt: skip
         recorded = _torch_private.differentiating(hidden, weight, bias)
-        ids = _out.check(out, targets, torch.float64 if wide else torch.float32, inputs, recorded)
+        ids = _out.check(out, targets, _options.result_dtype(hidden, binary64), inputs, recorded)
     if rows is not None and _torch_private.transforms_active():
         masked = with_selection(Call(ids, row_temperature, rows, options))
         ids, listed, options = masked.targets, None, masked.options

@@ -202,11 +202,10 @@ def logp(
         options = (number, ignore_index, on_invalid, vocab_size, binary64, name)
         if out is not None:
             _checks.logp(logits, targets, row_temperature, rows)
-            wide = binary64 or logits.dtype == torch.float64
             inputs = (("logits", logits), ("targets", targets), ("temperature", row_temperature),
                       ("rows", rows))  # fmt: skip
             recorded = _torch_private.differentiating(logits)
-            ids = _out.check(out, targets, torch.float64 if wide else torch.float32, inputs, recorded)
+            ids = _out.check(out, targets, _options.result_dtype(logits, binary64), inputs, recorded)
         if rows is not None and _torch_private.transforms_active():
             _checks.logp(logits, targets, row_temperature, rows)
             masked = with_selection(Call(ids, row_temperature, rows, options))

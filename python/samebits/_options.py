@@ -39,6 +39,11 @@ def split_temperature(temperature, targets: Tensor) -> tuple[float, Tensor | Non
         raise ValueError("temperature: is beyond float64; must be within [2^-64, 2^64]") from None
 
 
+def result_dtype(values: torch.Tensor, binary64: bool) -> torch.dtype:
+    """float64 where the values are or it was asked for, else float32."""
+    return torch.float64 if binary64 or values.dtype == torch.float64 else torch.float32
+
+
 def is_binary64(precision) -> bool:
     """Whether float64 was asked for by name."""
     if precision is None:

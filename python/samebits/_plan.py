@@ -108,7 +108,7 @@ def plan(
             they would be. Shapes are looked at where all are there; ids and what fits into memory are for the
             call itself.
         temperature, rows, out, precision, ignore_index, on_invalid, vocab_size, contract, backend, memory,
-            out_dtype, padding_idx: as in the call. What is written to ``out`` is nothing.
+            out_dtype, padding_idx: as in the call; nothing is written to ``out``.
         dtype: of logits, hidden, a or an embedding's weight, when no tensor is given.
         device: where they would live, when no tensor is given.
 
@@ -226,10 +226,9 @@ def _refusals_of_shapes(op, names, tensors, temperature, rows, out, binary64) ->
             _checks.row_lists, per_row, None, like, like_name
         )
     if out is not None and whole and tensors:
-        wide = binary64 or like.dtype == torch.float64
         inputs = (*zip(names, tensors, strict=True), ("temperature", per_row), ("rows", rows))
         inputs = [(name, value) for name, value in inputs if isinstance(value, torch.Tensor)]
-        dtype = torch.float64 if wide else torch.float32
+        dtype = _options.result_dtype(like, binary64)
         found += _refusals(_out.check, out, tensors[-1], dtype, inputs, False)
     elif out is not None:
         found += _refusals(_checks.tensor, "out", out)
