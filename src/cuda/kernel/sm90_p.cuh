@@ -29,7 +29,7 @@ struct StoreP {
 
   struct Rows {
     float inverse_tau[2], reference[2];
-    std::int64_t target[2];
+    int target[2];
     order::RowClass kind[2];
 
     // reference_of(row) of a live row; kind_of(row) likewise.
@@ -43,7 +43,7 @@ struct StoreP {
         const bool is_row = row < live.rows;
         inverse_tau[h] = is_row ? inputs.factor(row) : 1.0f;
         reference[h] = is_row ? reference_of(row) : 0.0f;
-        target[h] = is_row ? inputs.target[row] : -1;
+        target[h] = is_row ? static_cast<int>(inputs.target[row]) : -1;
         kind[h] = is_row ? kind_of(row) : order::RowClass::kEmpty;
       }
     }
@@ -59,7 +59,7 @@ struct StoreP {
     write<n / kUnit>(d, tile, tile.column, live, rows, staging);
   }
   __device__ void end() const {
-    if (way == PWay::kCopied && threadIdx.x % 32 == 0) store_wait_read<0>();
+    if (way == PWay::kCopied && thread_number() % 32 == 0) store_wait_read<0>();
   }
 
   // P of the first `units` units of d, whose first is at `column` of P's; d is used up.
@@ -67,7 +67,7 @@ struct StoreP {
   __device__ __forceinline__ void write(float (&d)[n], const TileAt& tile, int column, const LiveShape& live,
                                         const Rows& rows, char* staging) const {
     const Fragment at(tile);
-    const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    const int warp = thread_number() / 32 % 4;
     const WarpStore<2> store{staging + warp * WarpStore<2>::kBytes, &out, tile.row + 16 * warp};
     const auto pair = [&](int j, int h) { return pair_of<T>(d[4 * j + 2 * h], d[4 * j + 2 * h + 1]); };
     // Unit by unit: the arithmetic of one runs while the copy engine reads the one before.
@@ -97,7 +97,7 @@ struct StoreP {
     for (int h = 0; h < 2; ++h) {
       const int row = first + 8 * h;
       if (row >= live.rows) continue;
-      T* line = p + to[row] * p_stride + column + 2 * (threadIdx.x % 4);
+      T* line = p + to[row] * p_stride + column + 2 * (thread_number() % 4);
 #pragma unroll
       for (int j = 0; j < 8; ++j) *reinterpret_cast<std::uint32_t*>(line + 8 * j) = pair(j, h);
     }
@@ -106,7 +106,7 @@ struct StoreP {
   // A unit, 16 bytes a thread: the threads of a quad exchange words until each has those of one run of 8 columns in four.
   template <class Pair>
   __device__ __forceinline__ void write_direct(Pair pair, int first, int column) const {
-    const int quad = static_cast<int>(threadIdx.x) % 4;
+    const int quad = thread_number() % 4;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = first + 8 * h;
@@ -161,11 +161,11 @@ struct StoreP {
       }
     }
     const bool number = rows.kind[h] == order::RowClass::kFinite;
-    const std::int64_t target = rows.target[h] - (column + unit_column);
+    const int target = rows.target[h] - (static_cast<int>(column) + unit_column);
     const bool here = number && target >= 0 && target < 64;
     if (!__any_sync(kWarp, here || !number)) return;
     const float all = rows.kind[h] == order::RowClass::kNan ? order::canonical_nan<float>() : 0.0f;
-    const int mine = here ? static_cast<int>(target) - 2 * (static_cast<int>(threadIdx.x) % 4) : -1;
+    const int mine = here ? target - 2 * (thread_number() % 4) : -1;
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
       float& value = d[2 * h + 4 * (i / 2) + i % 2];
@@ -194,7 +194,7 @@ struct SaveP {
     const typename P::Rows rows(
         p.inputs, tile, live, [&](int row) { return reference[row]; },
         [](int) { return order::RowClass::kFinite; });
-    statistics.run_then(d, half, tile, live, staging, [&](int column) {
+    statistics.run_then(d, half, tile, live, rows, staging, [&](int column) {
       p.template write<2>(d, tile, column, live, rows, staging + Statistics::kStagingBytes / kConsumers);
     });
   }

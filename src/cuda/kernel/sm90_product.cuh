@@ -32,7 +32,7 @@ __device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumn
   static_assert(!parts || !Tile::kTransposedA);
   constexpr int kStepA = (Tile::kTransposedA ? 16 * 128 : 16 * 2) / 16;
   constexpr int kStepB = (Tile::kTransposedB ? 16 * 128 : 16 * 2) / 16;
-  const bool releases = threadIdx.x % 128 < Tile::kCluster;
+  const bool releases = thread_number() % 128 < Tile::kCluster;
   const int steps = steps_of(depth);
   int before = 0;
 #pragma unroll 1
@@ -95,8 +95,8 @@ template <class Tile, class Shared, class Epilogue>
 __device__ __forceinline__ void find_largest(const ProductShape& shape, int rank, std::uint32_t* largest) {
   constexpr int kThreads = 32 * kReaders, kShare = Tile::kBytesB / Tile::kCluster, kAhead = 4;
   static_assert(kShare % (kAhead * 16 * kThreads) == 0);
-  const int place = Tile::kBytesA + rank * kShare + 16 * (static_cast<int>(threadIdx.x) - 32);
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int place = Tile::kBytesA + rank * kShare + 16 * (thread_number() - 32);
+  const int lane = thread_number() % 32;
   RingPlace<Shared::kStages> ring;
   std::uint32_t most = 0;  // of each half
   for (int number = 0;; ++number) {
@@ -177,9 +177,10 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     __syncwarp();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kProductRegisters<Epilogue>));
-    const int consumer = static_cast<int>(threadIdx.x) / 128 - 1;
+    const auto own_number = [] { return thread_number() / 128 - 1; };
 #pragma unroll 1
     for (int number = 0;; ++number) {
+      const int consumer = own_number();
       const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, Shared::walk());
       if (turn.end) break;
       const int depth = turn.any ? turn.part.columns : 0;
@@ -200,13 +201,21 @@ __global__ void __launch_bounds__(kProductThreads, 1)
 #pragma unroll
         for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i] = 0;
       }
+      if constexpr (Epilogue::kLong) {  // registers are short there, and behind its stores memory is slow
+        volatile int* const rest = Shared::rest();
+        if (thread_number() % 32 == 0) {
+          rest[0] = number;
+          rest[1] = ring.stage;
+          rest[2] = ring.parity;
+        }
+      }
       const LiveShape live = Shared::walk().live;
       TileAt half_at = turn.tile;
       const auto finish = [&](auto& part, int half) {
         if constexpr (std::is_same_v<decltype(state), const NothingPrepared>)
-          epilogue.run(part, half, half_at, live, Shared::staging(consumer));
+          epilogue.run(part, half, half_at, live, Shared::staging(own_number()));
         else
-          epilogue.run(part, half, half_at, live, Shared::staging(consumer), state);
+          epilogue.run(part, half, half_at, live, Shared::staging(own_number()), state);
       };
       if constexpr (Epilogue::kLong) {
         // Half by half over the same registers: code that is walked through once a tile has to fit the instruction cache.
@@ -226,6 +235,14 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         }
       }
       if constexpr (requires { epilogue.after(turn.tile, state); }) epilogue.after(turn.tile, state);
+      if constexpr (Epilogue::kLong) {
+        __syncwarp();
+        volatile int* const rest = Shared::rest();
+        number = rest[0];
+        ring.stage = rest[1];
+        ring.parity = rest[2];
+        __syncwarp();
+      }
     }
     epilogue.end();
   }

@@ -12,14 +12,15 @@ extern __shared__ __align__(1024) char sm90_memory[];
 // Places in shared memory that the compiler knows: none of them takes a register.
 template <class Tile, class Epilogue>
 struct ProductShared {
-  static constexpr int kMost = 227 << 10, kBarrierBytes = 256;
+  static constexpr int kMost = 227 << 10, kBarrierBytes = 384;
   static constexpr int kStages =
       std::min((kMost - kBarrierBytes - Epilogue::kStagingBytes) / Tile::kStageBytes, 8);
   static constexpr int kStagingAt = kStages * Tile::kStageBytes;
   static constexpr int kBarriersAt = kStagingAt + Epilogue::kStagingBytes;
   static constexpr int kBytes = kBarriersAt + kBarrierBytes;
   static constexpr int kWalkAt = kBarriersAt + (2 * kStages + 2) * 8;
-  static_assert(kStages >= 3 && kWalkAt + static_cast<int>(sizeof(Walk)) <= kBytes);
+  static constexpr int kRestsAt = kBytes - 4 * kConsumers * static_cast<int>(sizeof(int4));
+  static_assert(kStages >= 3 && kWalkAt + static_cast<int>(sizeof(Walk)) <= kRestsAt);
 
   __device__ static char* stage(int number) { return sm90_memory + number * Tile::kStageBytes; }
   __device__ static char* staging(int consumer) {
@@ -28,6 +29,10 @@ struct ProductShared {
   __device__ static Barrier* full(int stage) { return barriers() + stage; }
   __device__ static Barrier* empty(int stage) { return barriers() + kStages + stage; }
   __device__ static Barrier* turn(int consumer) { return barriers() + 2 * kStages + consumer; }
+  // What a warp puts aside while it has an epilogue.
+  __device__ static volatile int* rest() {
+    return reinterpret_cast<volatile int*>(sm90_memory + kRestsAt) + (thread_number() / 32 - 4) * 4;
+  }
   __device__ static Walk& walk() { return *reinterpret_cast<Walk*>(sm90_memory + kWalkAt); }
 
  private:
@@ -87,7 +92,7 @@ __device__ __forceinline__ void warpgroup_sync(int consumer) {
 // A stage of A, K dense: +0 from element `first` of K on, a multiple of 16. By one warpgroup.
 template <int rows>
 __device__ __forceinline__ void clear_behind(char* stage, int first, int consumer) {
-  const int thread = static_cast<int>(threadIdx.x) % 128;
+  const int thread = thread_number() % 128;
 #pragma unroll
   for (int i = 0; i < rows / 16; ++i) {
     const int row = thread / 8 + 16 * i, chunk = thread % 8;

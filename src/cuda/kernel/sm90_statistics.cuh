@@ -40,16 +40,14 @@ struct HeadColumns {
 // The element of row h and of the column `offset` behind the tile's first, or 0 where another lane of the quad has it.
 template <int n>
 __device__ __forceinline__ float pick(const float (&d)[n], int h, int offset) {
-  const int mine = offset - 2 * (static_cast<int>(threadIdx.x) % 4);
+  const int mine = offset - 2 * (thread_number() % 4);
   float found = 0;
 #pragma unroll
   for (int i = 0; i < n / 2; ++i)
     if (mine == 8 * (i / 2) + i % 2) found = d[4 * (i / 2) + 2 * h + i % 2];
   return found;
 }
-__device__ __forceinline__ bool in_this_lane(int offset) {
-  return offset % 8 / 2 == static_cast<int>(threadIdx.x) % 4;
-}
+__device__ __forceinline__ bool in_this_lane(int offset) { return offset % 8 / 2 == thread_number() % 4; }
 
 __device__ __forceinline__ float quad_max(float value) {
   value = max_nan(value, shuffle_xor(value, 1));
@@ -113,7 +111,7 @@ struct BlockStatistics {
 
   struct Rows {
     float inverse_tau[2];
-    std::int64_t target[2];
+    int target[2];
     __device__ Rows(const BlockStatistics& epilogue, const TileAt& tile, const LiveShape& live) {
       const Fragment at(tile);
 #pragma unroll
@@ -121,7 +119,7 @@ struct BlockStatistics {
         const int row = at.row + 8 * h;
         const bool is_row = row < live.rows;
         inverse_tau[h] = is_row ? epilogue.inputs.factor(row) : 1.0f;
-        target[h] = is_row ? epilogue.inputs.target[row] : -1;
+        target[h] = is_row ? static_cast<int>(epilogue.inputs.target[row]) : -1;
       }
     }
   };
@@ -129,19 +127,18 @@ struct BlockStatistics {
   template <int n>
   __device__ __forceinline__ void run(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
                                       char* staging) const {
-    run_then(d, half, tile, live, staging, [](int) {});
+    run_then(d, half, tile, live, Rows(*this, tile, live), staging, [](int) {});
   }
   __device__ void end() const {}
 
   // then(column) is called when the block from that column on is done: its logits are the first two units of d, which
   // may be used up.
-  template <int n, class Then>
+  template <int n, class RowsOf, class Then>
   __device__ __forceinline__ void run_then(float (&d)[n], int half, const TileAt& tile, const LiveShape& live,
-                                           char* staging, Then then) const {
+                                           const RowsOf& rows, char* staging, Then then) const {
     constexpr bool kWhole = n == 2 * kUnit;  // a tile is a block
     static_assert(kWhole || n == 3 * kUnit);
     if (tile.row >= live.rows) return;
-    const Rows rows(*this, tile, live);
     const Fragment at(tile);
     columns.prepare(d, at.column);
     keep_target(d, rows, tile, at);
@@ -149,7 +146,7 @@ struct BlockStatistics {
       block(d, tile.column / order::kBlock, rows, at.row, live);
       then(tile.column);
     } else {
-      float* const kept = reinterpret_cast<float*>(staging) + half * kUnit * 128 + threadIdx.x % 128;
+      float* const kept = reinterpret_cast<float*>(staging) + half * kUnit * 128 + thread_number() % 128;
       int column = tile.column;
       if (tile.second) {
         column -= order::kBlock / 2;
@@ -160,6 +157,7 @@ struct BlockStatistics {
           d[2 * kUnit + i] = d[kUnit + i];
           d[kUnit + i] = d[i];
           d[i] = before;
+          if (i % 4 == 3) asm volatile("" ::: "memory");  // few at a time: registers are short
         }
       }
 #pragma unroll 1
@@ -180,22 +178,22 @@ struct BlockStatistics {
   }
 
  private:
-  template <int n>
-  __device__ __forceinline__ void keep_target(const float (&d)[n], const Rows& rows, const TileAt& tile,
+  template <int n, class RowsOf>
+  __device__ __forceinline__ void keep_target(const float (&d)[n], const RowsOf& rows, const TileAt& tile,
                                               const Fragment& at) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const std::int64_t offset = rows.target[h] - tile.column;
+      const int offset = rows.target[h] - tile.column;
       const bool here = offset >= 0 && offset < 2 * n;
       if (!__any_sync(kWarp, here)) continue;
-      const float x = pick(d, h, static_cast<int>(offset));
-      if (here && in_this_lane(static_cast<int>(offset))) target_logit[at.row + 8 * h] = x;
+      const float x = pick(d, h, offset);
+      if (here && in_this_lane(offset)) target_logit[at.row + 8 * h] = x;
     }
   }
 
   // One block of 64 rows, in the first two units: logit j, e of row h of this thread is at 4 j + 2 h + e.
-  template <int n>
-  __device__ __forceinline__ void block(const float (&d)[n], int number, const Rows& rows, int row,
+  template <int n, class RowsOf>
+  __device__ __forceinline__ void block(const float (&d)[n], int number, const RowsOf& rows, int row,
                                         const LiveShape& live) const {
     // Step by step for both rows, so that the exchanges between lanes of one hide behind the other's.
     float m[2], s[2], u[2];
@@ -215,7 +213,7 @@ struct BlockStatistics {
       s[h] = quad_sum(s[h]);
       if constexpr (entropy) u[h] = quad_sum(u[h]);
     }
-    if (threadIdx.x % 4 != 0) return;
+    if (thread_number() % 4 != 0) return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if (row + 8 * h >= live.rows) continue;

@@ -11,7 +11,7 @@ namespace samebits::cuda {
 struct Fragment {
   int row, column;
   __device__ explicit Fragment(const TileAt& tile) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    const int lane = thread_number() % 32, warp = thread_number() / 32 % 4;
     row = tile.row + 16 * warp + lane / 4;
     column = tile.column + 2 * (lane % 4);
   }
@@ -59,7 +59,7 @@ struct WarpStore {
   }
 
  private:
-  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ __forceinline__ static int lane() { return thread_number() % 32; }
   __device__ __forceinline__ char* buffer(int number) const { return buffers + number * kBufferBytes; }
   template <class Pair>
   __device__ __forceinline__ void fill(int number, Pair pair) const {

@@ -12,6 +12,13 @@ inline constexpr int kTileDepth = 64, kHalfRows = 64;  // rows of one instructio
 inline constexpr int kProductThreads = 384;
 inline constexpr int kConsumers = 2;
 
+// The thread's number, anew each time: what is worked out of it ahead of a product would wait behind it in memory.
+__device__ __forceinline__ int thread_number() {
+  int number;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+  return number;
+}
+
 // `transposed`: M or N, not K, is the operand's dense axis.
 template <class ElementType, bool a_transposed, bool b_transposed, int cluster_size, int columns = 192,
           int halves = 2>

@@ -117,8 +117,8 @@ struct FinishWeight {
   }
 
   static constexpr int kUnit = 32;  // a thread's elements of 64 rows x 64 columns
-  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  __device__ __forceinline__ static int warp() { return static_cast<int>(threadIdx.x) / 32 % 4; }
+  __device__ __forceinline__ static int lane() { return thread_number() % 32; }
+  __device__ __forceinline__ static int warp() { return thread_number() / 32 % 4; }
   __device__ __forceinline__ static bool waits(unsigned waiting, int h) {
     return (waiting >> (lane() / 4 + 8 * h) & 1) != 0;
   }
@@ -229,7 +229,7 @@ struct FinishWeight {
   // Where an element waits: at (local row, local column) of the warpgroup's room, or at its place in the total.
   __device__ __forceinline__ float* kept(int local_row, int row, int local_column, int column) const {
     if (!copied && !first) return total + row * size + column;
-    const int consumer = static_cast<int>(threadIdx.x) / 128 - 1;
+    const int consumer = thread_number() / 128 - 1;
     return total + (std::int64_t{blockIdx.x} * kConsumers + consumer) * kRoomElements +
            local_row * kRoomColumns + local_column;
   }
