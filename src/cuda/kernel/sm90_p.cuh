@@ -154,7 +154,7 @@ struct StoreP {
         for (int i = 0; i < 4; ++i)
           term[i] = distance[i] =
               d[2 * h + 4 * (j + i / 2) + i % 2] * rows.inverse_tau[h] - rows.reference[h];
-        exp_of_numbers(term);
+        exp_of_numbers(term, columns.zero);
 #pragma unroll
         for (int i = 0; i < 4; ++i)
           d[2 * h + 4 * (j + i / 2) + i % 2] = distance[i] < order::RowV1::kCut ? 0.0f : term[i];

@@ -15,6 +15,7 @@ struct HeadColumns {
   const T* bias;  // [vocab] or null
   std::int64_t bias_stride;
   int vocab;
+  std::uint32_t zero = 0;  // which the compiler does not know to be 0, for exp_of_numbers
 
   // x of the columns at 8 j + e behind `column`; missing ones become -inf.
   template <int n>
@@ -69,11 +70,12 @@ struct HeadRowInputs {
   }
 };
 
-// A group of numbers at once: the compiler would do them one by one, each waiting for itself.
+// A group of numbers at once. The compiler, which counts on fewer registers than there are, would do them one by one, each
+// waiting for itself: so the last step of each is made to look as if it took something of another one that is halfway.
 template <int n>
-__device__ __forceinline__ void exp_of_numbers(float (&x)[n]) {
+__device__ __forceinline__ void exp_of_numbers(float (&x)[n], std::uint32_t zero) {
   using order::Exp32, order::fma;
-  float t[n], p[n];
+  float t[n], p[n], one[n];
 #pragma unroll
   for (int i = 0; i < n; ++i) t[i] = fma(x[i], Exp32::kLog2e, Exp32::kRoundMagic);
 #pragma unroll
@@ -85,11 +87,14 @@ __device__ __forceinline__ void exp_of_numbers(float (&x)[n]) {
 #pragma unroll
   for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], Exp32::kC3);
 #pragma unroll
+  for (int i = 0; i < n; ++i)
+    one[i] = __uint_as_float((__float_as_uint(p[(i + 2) % n]) & zero) | __float_as_uint(1.0f));
+#pragma unroll
   for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], Exp32::kC2);
 #pragma unroll
   for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], Exp32::kC1);
 #pragma unroll
-  for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], 1.0f);
+  for (int i = 0; i < n; ++i) p[i] = fma(p[i], x[i], one[i]);
 #pragma unroll
   for (int i = 0; i < n; ++i) x[i] = __uint_as_float(__float_as_uint(p[i]) + (__float_as_uint(t[i]) << 23));
 }
@@ -207,7 +212,7 @@ struct BlockStatistics {
 #pragma unroll
     for (int h = 0; h < 2; ++h) m[h] = quad_max(m[h]) * rows.inverse_tau[h];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) own_sums(d, 2 * h, rows.inverse_tau[h], m[h], s[h], u[h]);
+    for (int h = 0; h < 2; ++h) own_sums(d, 2 * h, rows.inverse_tau[h], m[h], columns.zero, s[h], u[h]);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       s[h] = quad_sum(s[h]);
@@ -226,7 +231,7 @@ struct BlockStatistics {
 
   template <int n>
   __device__ __forceinline__ static void own_sums(const float (&d)[n], int first, float it, float m,
-                                                  float& sum, float& spread) {
+                                                  std::uint32_t zero, float& sum, float& spread) {
     float sums[2], spreads[2];
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
@@ -237,7 +242,7 @@ struct BlockStatistics {
 #pragma unroll
         for (int q = 0; q < 4; ++q)
           term[q] = distance[q] = fmaxf(d[first + 4 * (j + q) + e] * it - m, order::RowV1::kCut);
-        exp_of_numbers(term);
+        exp_of_numbers(term, zero);
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
           s[q] = j == 0 ? term[q] : s[q] + term[q];
