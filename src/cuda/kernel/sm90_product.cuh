@@ -23,25 +23,28 @@ __device__ __forceinline__ void pass_turn(int consumer) {
     barrier_arrive(Shared::turn(1 - consumer), Tile::kCluster == 1 ? 0 : cluster_rank());
 }
 
-// d = the tile's product, by one warpgroup. `parts`: behind the depth there may be elements of another part of K, which are
+// d = the tile's product, by one warpgroup. `parts`: around this part of K there may be elements of others, which are
 // cleared; else they are +0.
 template <class Tile, class Shared, bool parts, class Ring>
-__device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumns / 2], Ring& ring, int depth,
-                                         int consumer) {
+__device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumns / 2], Ring& ring,
+                                         const Segment& part, int consumer) {
   using Element = typename Tile::Element;
   static_assert(!parts || !Tile::kTransposedA);
   constexpr int kStepA = (Tile::kTransposedA ? 16 * 128 : 16 * 2) / 16;
   constexpr int kStepB = (Tile::kTransposedB ? 16 * 128 : 16 * 2) / 16;
   const bool releases = thread_number() % 128 < Tile::kCluster;
-  const int steps = steps_of(depth);
-  int before = 0;
+  const int steps = steps_of(part);
+  int before = 0, k = 0;
 #pragma unroll 1
-  for (int k = 0; k < steps; ++k) {
+  do {
     barrier_wait(Shared::full(ring.stage), ring.parity);
     char* const stage = Shared::stage(ring.stage);
-    if constexpr (parts)
-      if (k + 1 == steps && depth % kTileDepth != 0)
-        clear_behind<Tile::kRows>(stage, (depth % kTileDepth + 15) / 16 * 16, consumer);
+    if constexpr (parts) {
+      const int first = k == 0 ? lead_of(part) : 0;
+      const int last = k + 1 == steps ? (lead_of(part) + part.columns - 1) % kTileDepth : kTileDepth - 1;
+      const int end = last / 16 * 16 + 16;
+      if (first > 0 || end < kTileDepth) clear_outside<Tile::kRows>(stage, first, end, consumer);
+    }
     const std::uint64_t a = tile_descriptor(shared_address(stage), 0);
     const std::uint64_t b = tile_descriptor(shared_address(stage + Tile::kBytesA), 64 * kTileDepth * 2);
     wgmma_fence();
@@ -57,7 +60,7 @@ __device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumn
     if (k > 0 && releases) barrier_arrive(Shared::empty(before), static_cast<int>(threadIdx.x % 128));
     before = ring.stage;
     ring.next();
-  }
+  } while (++k < steps);
   pass_turn<Tile, Shared>(consumer);  // while the last products run
   wgmma_wait<0>();
   if (releases) barrier_arrive(Shared::empty(before), static_cast<int>(threadIdx.x % 128));
@@ -104,7 +107,7 @@ __device__ __forceinline__ void find_largest(const ProductShape& shape, int rank
     if (turn.end) break;
     if (!turn.any) continue;
     const bool reads = turn.tile.row < Tile::kRows * Tile::kCluster;
-    for (int step = steps_of(turn.part.columns); step > 0; --step, ring.next()) {
+    for (int step = steps_of(turn.part); step > 0; --step, ring.next()) {
       barrier_wait(Shared::full(ring.stage), ring.parity);
       if (reads) {
         const char* const from = Shared::stage(ring.stage) + place;
@@ -163,7 +166,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         if (turn.end) break;
         if (!turn.any) continue;
         const int end = turn.part.first + turn.part.columns;
-        for (int k = turn.part.first; k < end; k += kTileDepth, ring.next()) {
+        for (int k = turn.part.first - lead_of(turn.part); k < end; k += kTileDepth, ring.next()) {
           barrier_wait(Shared::empty(ring.stage), ring.parity ^ 1);
           barrier_expect(Shared::full(ring.stage), Tile::kStageBytes);
           load_stage<Tile>(Shared::stage(ring.stage), &map_a, &map_b, turn.tile, k, Shared::full(ring.stage),
@@ -185,7 +188,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
       if (turn.end) break;
       const int depth = turn.any ? turn.part.columns : 0;
       if (number % 2 != consumer) {
-        ring.skip(steps_of(depth));
+        ring.skip(depth > 0 ? steps_of(turn.part) : 0);
         continue;
       }
       const auto state = prepared(epilogue, turn, Shared::walk().live);
@@ -196,7 +199,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
 #pragma unroll
       for (auto& half : d) undefined(half);
       if (depth > 0) {
-        multiply<Tile, Shared, Epilogue::kParts>(d, ring, depth, consumer);
+        multiply<Tile, Shared, Epilogue::kParts>(d, ring, turn.part, consumer);
       } else {
 #pragma unroll
         for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i] = 0;

@@ -83,20 +83,24 @@ __device__ __forceinline__ void load_stage(char* stage, const CUtensorMap* a, co
   }
 }
 
-__device__ __forceinline__ int steps_of(int depth) { return (depth + kTileDepth - 1) / kTileDepth; }
+// Stages of a part of K. They begin at multiples of their depth, where rows of 128 bytes are whole lines of memory.
+__device__ __forceinline__ int lead_of(const Segment& part) { return part.first & (kTileDepth - 1); }
+__device__ __forceinline__ int steps_of(const Segment& part) {
+  return part.columns == 0 ? 0 : (lead_of(part) + part.columns + kTileDepth - 1) / kTileDepth;
+}
 
 __device__ __forceinline__ void warpgroup_sync(int consumer) {
   asm volatile("bar.sync %0, 128;" ::"r"(1 + consumer) : "memory");
 }
 
-// A stage of A, K dense: +0 from element `first` of K on, a multiple of 16. By one warpgroup.
+// A stage of A, K dense: +0 outside of the elements [first, end) of K, multiples of 16. By one warpgroup.
 template <int rows>
-__device__ __forceinline__ void clear_behind(char* stage, int first, int consumer) {
+__device__ __forceinline__ void clear_outside(char* stage, int first, int end, int consumer) {
   const int thread = thread_number() % 128;
 #pragma unroll
   for (int i = 0; i < rows / 16; ++i) {
     const int row = thread / 8 + 16 * i, chunk = thread % 8;
-    if (8 * chunk >= first)
+    if (8 * chunk < first || 8 * chunk >= end)
       *reinterpret_cast<uint4*>(stage + row * 128 + ((chunk ^ (row % 8)) * 16)) = uint4{};
   }
   shared_to_async();
