@@ -6,6 +6,7 @@
 // chain of steps of 16 products, ascending, whatever the tiles, the cluster and the order of tiles.
 #pragma once
 
+#include "cuda/kernel/sm90_pace.cuh"
 #include "cuda/kernel/sm90_stages.cuh"
 #include "cuda/prim/cluster.cuh"
 #include "cuda/prim/kernel_order.cuh"
@@ -161,18 +162,21 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     if (threadIdx.x == 0) {
       prefetch_map(&map_a);
       prefetch_map(&map_b);
+      Pace pace(shape, rank);
       for (int number = 0;; ++number) {
         const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, Shared::walk());
         if (turn.end) break;
         if (!turn.any) continue;
         const int end = turn.part.first + turn.part.columns;
         for (int k = turn.part.first - lead_of(turn.part); k < end; k += kTileDepth, ring.next()) {
+          pace.stage(Tile::kCluster);
           barrier_wait(Shared::empty(ring.stage), ring.parity ^ 1);
           barrier_expect(Shared::full(ring.stage), Tile::kStageBytes);
           load_stage<Tile>(Shared::stage(ring.stage), &map_a, &map_b, turn.tile, k, Shared::full(ring.stage),
                            rank);
         }
       }
+      pace.end();
       if (shape.beside_kernel_ahead) wait_for_kernel_ahead();
     }
     if constexpr (kFindsLargest<Epilogue>)

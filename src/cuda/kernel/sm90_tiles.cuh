@@ -45,6 +45,9 @@ struct ProductShape {
   bool bounds_depth = false;
   // Nothing here depends on the kernel ahead, which waited itself for all that came before: it is waited for at the end.
   bool beside_kernel_ahead = false;
+  // Counts stages of all clusters, 0 at the start, where one may be so many counts ahead of the others' mean; null: as it may.
+  std::uint32_t* progress = nullptr;
+  int ahead = 1;
   int group = 8;  // row tiles of a cluster that are walked through before the next column tile
   // Parts of K, each a chain of its own; their sums go to the epilogue one by one. All but the last have whole steps of 16.
   int parts = 0;  // 0: all of K is one

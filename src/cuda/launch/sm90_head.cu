@@ -14,6 +14,8 @@ class Sm90Head final : public HeadEngine {
       : head_{shape}, multiprocessors_(multiprocessors) {}
 
   const char* name() const override { return "sm90"; }
+  std::size_t scratch_bytes(std::int64_t) const override { return Sm90Counters::kBytes; }
+  void use_scratch(void* memory) override { counters_.use(memory); }
   bool holds_sums() const override { return true; }
   bool finishes_weight() const override { return true; }
   std::int64_t finish_elements(std::int64_t columns) const override {
@@ -25,14 +27,15 @@ class Sm90Head final : public HeadEngine {
   }
   void fill_p(const PTask& task, const core::DeviceCall& call) override { sm90_fill_p(head_, task, call); }
   void add_hidden(const HiddenTask& task, const core::DeviceCall& call) override {
-    sm90_add_hidden(head_, task, call);
+    sm90_add_hidden(head_, counters_, task, call);
   }
   void add_weight(const WeightTask& task, const core::DeviceCall& call) override {
-    sm90_add_weight(head_, task, call);
+    sm90_add_weight(head_, counters_, task, call);
   }
 
  private:
   Sm90HeadOperands<T> head_;
+  Sm90Counters counters_;
   std::int64_t multiprocessors_;
 };
 

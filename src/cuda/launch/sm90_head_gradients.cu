@@ -11,11 +11,14 @@ namespace {
 constexpr std::int64_t kFewRowsOfWeight = 512;
 // With so few, add_hidden takes all of memory, and CTAs that start late beside it keep the others waiting.
 constexpr std::int64_t kFewestRowsBeside = 128;
+// With more, what clusters read in the course of a tile is more than L2 holds, so that they have to keep pace.
+constexpr std::int64_t kRowsInL2 = 1024;
 
 }  // namespace
 
 template <class T>
-void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, const core::DeviceCall& call) {
+void sm90_add_hidden(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const HiddenTask& task,
+                     const core::DeviceCall& call) {
   const std::int64_t first = task.range.first, size = head.shape.hidden_size;
   ProductShape shape = head.shape_of(task.range, size, task.columns);
   const auto run = [&]<int cluster, int halves>(const auto& epilogue) {
@@ -26,6 +29,7 @@ void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, co
   for (std::size_t done = 0; done < task.segments.size(); done += static_cast<std::size_t>(shape.parts)) {
     shape.parts = static_cast<int>(std::min<std::size_t>(kMostParts, task.segments.size() - done));
     std::copy_n(task.segments.begin() + static_cast<std::ptrdiff_t>(done), shape.parts, shape.part);
+    if (shape.rows > kRowsInL2) shape.progress = counters.next(call);
     // A cluster has two row tiles.
     if (task.sums == nullptr) {
       const AddIntegers counts{reinterpret_cast<long long*>(task.counts + first * size), size,
@@ -47,13 +51,17 @@ void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, co
 }
 
 template <class T>
-void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, const core::DeviceCall& call) {
+void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const WeightTask& task,
+                     const core::DeviceCall& call) {
   const std::int64_t size = head.shape.hidden_size;
   const bool first = task.range.first == 0;
   ProductShape shape = head.shape_of(task.range, size, task.range.rows);
   shape.rows = static_cast<int>(task.columns);
   shape.bounds_depth = true;
   shape.beside_kernel_ahead = task.beside_hidden && task.range.rows > kFewestRowsBeside;
+  // Beside another kernel clusters start when they can, and those that are first have the most to do.
+  if (shape.depth > kRowsInL2 && !shape.beside_kernel_ahead) shape.progress = counters.next(call);
+  shape.ahead = 0;
   const auto run = [&](const auto& epilogue) {
     launch_product<Sm90Tile<T, true, true, 2>>(
         "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
@@ -78,13 +86,13 @@ std::int64_t sm90_finish_elements(std::int64_t columns, std::int64_t size, std::
          FinishWeight<order::BFloat16, false>::kRoomElements;
 }
 
-template void sm90_add_hidden(const Sm90HeadOperands<order::BFloat16>&, const HiddenTask&,
+template void sm90_add_hidden(const Sm90HeadOperands<order::BFloat16>&, Sm90Counters&, const HiddenTask&,
                               const core::DeviceCall&);
-template void sm90_add_hidden(const Sm90HeadOperands<order::Float16>&, const HiddenTask&,
+template void sm90_add_hidden(const Sm90HeadOperands<order::Float16>&, Sm90Counters&, const HiddenTask&,
                               const core::DeviceCall&);
-template void sm90_add_weight(const Sm90HeadOperands<order::BFloat16>&, const WeightTask&,
+template void sm90_add_weight(const Sm90HeadOperands<order::BFloat16>&, Sm90Counters&, const WeightTask&,
                               const core::DeviceCall&);
-template void sm90_add_weight(const Sm90HeadOperands<order::Float16>&, const WeightTask&,
+template void sm90_add_weight(const Sm90HeadOperands<order::Float16>&, Sm90Counters&, const WeightTask&,
                               const core::DeviceCall&);
 
 }  // namespace samebits::cuda

@@ -46,14 +46,36 @@ struct Sm90HeadOperands {
   }
 };
 
+// Of launches whose clusters keep pace (Pace in sm90_product.cuh): a counter each, in memory that is used over and over.
+class Sm90Counters {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{8} << 10;
+
+  void use(void* memory) { counters_ = static_cast<std::uint32_t*>(memory); }
+
+  // One that is 0 when the next kernel of the stream begins.
+  std::uint32_t* next(const core::DeviceCall& call) {
+    constexpr std::size_t kWords = 8, kCount = kBytes / (kWords * sizeof(std::uint32_t));  // 32 bytes each
+    const std::size_t number = used_++ % kCount;
+    if (number == 0) check(cudaMemsetAsync(counters_, 0, kBytes, stream_of(call)), "counters");
+    return counters_ + number * kWords;
+  }
+
+ private:
+  std::uint32_t* counters_ = nullptr;
+  std::size_t used_ = 0;
+};
+
 template <class T>
 void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, const core::DeviceCall& call);
 template <class T>
 void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core::DeviceCall& call);
 template <class T>
-void sm90_add_hidden(const Sm90HeadOperands<T>& head, const HiddenTask& task, const core::DeviceCall& call);
+void sm90_add_hidden(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const HiddenTask& task,
+                     const core::DeviceCall& call);
 template <class T>
-void sm90_add_weight(const Sm90HeadOperands<T>& head, const WeightTask& task, const core::DeviceCall& call);
+void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const WeightTask& task,
+                     const core::DeviceCall& call);
 // Elements of room that sm90_add_weight takes where one task is all of grad_weight.
 std::int64_t sm90_finish_elements(std::int64_t columns, std::int64_t size, std::int64_t multiprocessors);
 
