@@ -28,13 +28,13 @@ class HeadPWalk {
     return problem_.grad_hidden && range.rows > 0 && split_.saved <= range.first;
   }
 
-  // P of a chunk and a range. Positions that are not saved give their part of grad_hidden.
-  PColumns find(const HeadChunk& chunk, const PositionRange& range) {
+  // P of a chunk and a range. Positions that are not saved give their part of grad_hidden, unless it has all of it: `again`.
+  PColumns find(const HeadChunk& chunk, const PositionRange& range, bool again = false) {
     const std::int64_t saved = std::clamp<std::int64_t>(split_.saved - range.first, 0, range.rows);
     if (saved > 0 && saved == range.rows) return saved_p(chunk, range.first);
     const PositionRange rest{range.first + saved, range.rows - saved, range.count};
     fill_p(chunk, rest, saved);
-    add_hidden(chunk, rest, {p_row(saved), at_.p_stride, chunk.column, chunk.columns});
+    if (!again) add_hidden(chunk, rest, {p_row(saved), at_.p_stride, chunk.column, chunk.columns});
     if (problem_.grad_weight != nullptr || problem_.grad_bias != nullptr)
       copy_saved(chunk, {range.first, saved, range.count});
     return {at_.p, at_.p_stride, chunk.column, chunk.columns};
@@ -66,8 +66,8 @@ class HeadPWalk {
     const std::int64_t stride = gathered_stride(problem_.head.hidden_size);
     in_ranges(range.rows, split_.gathered, [&](std::int64_t first, std::int64_t rows) {
       const PositionRange part{range.first + first, rows, range.count};
-      // One range's hidden states are there from the first columns on.
-      if (!split_.one_range || chunk.column == 0)
+      // One range's hidden states are there from the first columns on, where there is room for all.
+      if (!split_.one_range || range.rows > split_.gathered || chunk.column == 0)
         gather_hidden(problem_.head, at_.rows.list, part, at_.hidden, call_);
       PTask task;
       task.range = part;

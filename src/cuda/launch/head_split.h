@@ -10,8 +10,6 @@
 
 namespace samebits::cuda {
 
-// Of P, hidden, X, the total and what the engine takes, where one range is enough.
-inline constexpr std::int64_t kWalkBytes = std::int64_t{252} << 20;
 // Of P, unless a single segment of the columns is more.
 inline constexpr std::int64_t kPBytes = std::int64_t{128} << 20;
 // Positions whose hidden states are held at a time, where there are several ranges and X lies elsewhere: with P of a
@@ -23,6 +21,13 @@ inline constexpr std::int64_t kMostForGatheredRows = 16384;
 // Positions, and bytes, of which the sums that grad_hidden is made of are held segment by segment. They spare a walk through weight
 // for its largest element alone, which with few rows takes as long as a product.
 inline constexpr std::int64_t kHeldRows = 512, kHeldBytes = std::int64_t{96} << 20;
+
+// What a split may hold at most, beside the bounds that it has anyway.
+struct HeadRoom {
+  static constexpr std::int64_t kAny = std::int64_t{1} << 62;
+  bool sums = true;
+  std::int64_t columns = kAny, gathered = kAny, weight_columns = kAny;
+};
 
 // Columns of P worked on at a time: whole segments, counted from `column`.
 struct HeadChunk {
@@ -40,14 +45,15 @@ struct HeadSplit {
   std::int64_t columns;         // of P worked on at a time: whole segments
   std::int64_t
       held_segments;  // of all columns, whose sums for grad_hidden are held; 0: they are counted at once
-  std::int64_t weight_columns;  // of P that add_weight is given at a time
+  std::int64_t weight_columns;  // that add_weight is given at a time, and that have totals
   std::int64_t total;           // elements of the totals held at a time
   bool one_range;               // all positions fit
   bool x_in_gradient;           // X of all positions lies in the buffer of grad_hidden, which is written last
   bool engine_finishes;         // grad_weight
+  bool finishes_all;            // the same, of all positions at once, so that no total is held
 
   HeadSplit(const core::LinearLogpGradient& problem, const HeadShape& shape, const HeadEngine& engine,
-            std::int64_t most)
+            std::int64_t most, const HeadRoom& room = {})
       : positions(most) {
     const std::int64_t vocab = problem.head.logp.vocab, all = positions;
     const std::int64_t stored = dtype_size(stored_dtype(shape)), size = problem.head.hidden_size;
@@ -59,10 +65,11 @@ struct HeadSplit {
     gathered = one_range || !x_in_gradient   ? rows
                : all <= kMostForGatheredRows ? kGatheredRows
                                              : kFewerGatheredRows;
+    gathered = std::min(gathered, room.gathered);
     slice = !shape.binary64 && problem.grad_hidden ? order::slice_columns(vocab) : vocab;
     segment = std::min(slice, order::kSegment);
     held_segments = 0;
-    if (problem.grad_hidden && engine.holds_sums() && all <= kHeldRows) {
+    if (room.sums && problem.grad_hidden && engine.holds_sums() && all <= kHeldRows) {
       const auto count = static_cast<std::int64_t>(chunks(vocab, vocab).front().segments.size());
       if (count * all * size * 4 <= kHeldBytes) held_segments = count;
     }
@@ -73,22 +80,17 @@ struct HeadSplit {
           std::clamp(kPBytes / (std::max<std::int64_t>(rows, 1) * stored), segment, std::max(segment, vocab));
     engine_finishes = all > 0 && engine.finishes_weight() && even_rows(problem);
     if (one_range && engine_finishes && !holds_p())
-      columns = std::max(segment, vocab);  // nothing is held of them
+      columns = std::max(segment, vocab);  // no P is held of them
+    columns = std::max(segment, std::min(columns, room.columns));
     weight_columns = std::min(columns, kFinishedColumns);
-    if (one_range && engine_finishes) {
+    finishes_all = one_range && engine_finishes;
+    if (finishes_all)
       weight_columns = columns;
-      total = engine.finish_elements(columns);
-      return;
-    }
-    // With one range a total is finished as soon as it is there, so it need not hold all columns.
-    const std::int64_t row = (holds_p() ? columns * stored + size * dtype_size(shape.dtype) : 0) +
-                             (x_in_gradient ? 0 : size * stored);
-    const std::int64_t held = rows * row + static_cast<std::int64_t>(engine.scratch_bytes(rows));
-    // 3584 columns of Nemotron's width are three full waves of 132 multiprocessors.
-    for (const std::int64_t fewer : {3584, 1792, 1024})
-      if (one_range && held + weight_columns * size * (shape.binary64 ? 8 : 4) > kWalkBytes)
-        weight_columns = std::min(weight_columns, fewer);
-    total = weight_columns * size;
+    else  // with one range a total is finished as soon as it is there; else P of the next columns is computed anew
+      weight_columns = std::min(weight_columns, room.weight_columns);
+    total = problem.grad_weight == nullptr ? 0
+            : finishes_all                 ? engine.finish_elements(columns)
+                                           : weight_columns * size;
   }
 
   // Whether there are positions whose P has to be computed, in a buffer.

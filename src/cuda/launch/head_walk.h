@@ -4,9 +4,11 @@
 
 #include <vector>
 
+#include "cuda/launch/head_fit.h"
 #include "cuda/launch/head_p_walk.h"
 #include "cuda/launch/head_weight_walk.h"
 #include "cuda/launch/id_order.h"
+#include "cuda/launch/row_list.h"
 
 namespace samebits::cuda {
 
@@ -17,20 +19,24 @@ class HeadWalk {
   static constexpr bool kP = sizeof(Real) == 4;  // the P form; else unfused
 
   HeadWalk(const core::LinearLogpGradient& problem, HeadEngine& engine, Pieces& pieces,
-           const core::DeviceCall& call)
+           const core::DeviceCall& call, std::int64_t promised)
       : problem_(problem),
         engine_(engine),
         call_(call),
         shape_(shape_of(problem.head)),
-        split_(problem, shape_, engine, most_positions(problem.head.logp, call)),
+        order_bytes_(sorts() ? find_id_runs_bytes(most_positions(problem.head.logp, call),
+                                                  problem.head.logp.vocab, call)
+                             : 0),
+        split_(fitting_split<Row>(problem, shape_, engine, most_positions(problem.head.logp, call),
+                                  scratch_bytes(0), promised)),
         chunks_(split_.chunks(problem.head.logp.vocab)),
         at_(problem, split_, shape_, engine, pieces),
         p_(problem, engine, call, shape_, split_, at_),
         weight_(problem, engine, call, shape_, split_, at_) {}
 
-  // Of what the pieces do not count: the rows by target.
-  std::size_t order_bytes() const {
-    return sorts() ? find_id_runs_bytes(split_.positions, problem_.head.logp.vocab, call_) : 0;
+  // Of a call whose pieces take `bytes`: with the rows by target, and the list of the rows.
+  std::size_t scratch_bytes(std::size_t bytes) const {
+    return with_row_list(problem_.head.logp, call_, order_bytes_ + bytes);
   }
 
   void run(Scratch& scratch) {
@@ -74,22 +80,36 @@ class HeadWalk {
   }
 
   void walk_rows(const HeadChunk& chunk) {
-    PColumns columns;
+    walk_ranges(chunk, weight() && !split_.one_range ? split_.weight_columns : chunk.columns, false);
+    // Of several ranges the totals of so many columns are held, and P of the others is computed once more.
+    if (weight() && !split_.one_range)
+      for (std::int64_t done = split_.weight_columns; done < chunk.columns; done += split_.weight_columns) {
+        const std::int64_t columns = std::min(split_.weight_columns, chunk.columns - done);
+        walk_ranges({chunk.column + done, columns, chunk.segment, {}}, columns, true);
+      }
+    if (problem_.grad_bias != nullptr)
+      finish_head_bias<Row>(problem_, at_.rows, at_.targets, {nullptr, 0, chunk.column, chunk.columns},
+                            at_.bias_total, call_);
+  }
+
+  // grad_weight of the chunk's first columns, and all that has to be done once: not `again`.
+  void walk_ranges(const HeadChunk& chunk, std::int64_t weight_columns, bool again) {
     PositionRange range{0, 0, at_.rows.list.count};
     do {  // once where there are none, for the sums of nothing
       range.rows = std::min(split_.rows, split_.positions - range.first);
-      const void* x =
-          weight() && split_.holds_x() ? x_of(range, !split_.one_range && chunk.column == 0) : nullptr;
-      columns = p_.find(chunk, range);
-      const bool beside_hidden = x != nullptr && p_.ends_with_hidden(range);
+      const void* x = weight() && split_.holds_x()
+                          ? x_of(range, !split_.one_range && chunk.column == 0 && !again)
+                          : nullptr;
+      const PColumns columns = p_.find(chunk, range, again);
+      const bool beside_hidden = !again && x != nullptr && p_.ends_with_hidden(range);
+      PColumns first = columns;
+      first.columns = std::min(weight_columns, columns.columns);
       if (weight())  // where X is not held it takes the place of hidden
-        weight_.add(columns, x != nullptr ? x : x_of(range, false), range, beside_hidden);
-      if (problem_.grad_bias != nullptr)
+        weight_.add(first, x != nullptr ? x : x_of(range, false), range, beside_hidden);
+      if (problem_.grad_bias != nullptr && !again)
         add_head_bias<Row>(problem_.head, at_.rows, range, columns, at_.bias_partial, at_.bias_total, call_);
       range.first += range.rows;
     } while (range.first < split_.positions);
-    if (problem_.grad_bias != nullptr)
-      finish_head_bias<Row>(problem_, at_.rows, at_.targets, columns, at_.bias_total, call_);
   }
 
   // X of a range, made where it is not there yet.
@@ -104,6 +124,7 @@ class HeadWalk {
   HeadEngine& engine_;
   const core::DeviceCall& call_;
   const HeadShape shape_;
+  const std::size_t order_bytes_;
   const HeadSplit split_;
   const std::vector<HeadChunk> chunks_;
   HeadBuffers<Row> at_;

@@ -1,0 +1,24 @@
+// The CUDA backend with some of its functions exchanged.
+#pragma once
+
+#include <samebits/cuda.h>
+
+#include "core/device_backend.h"
+#include "device.h"
+
+namespace samebits::test {
+
+// Calls go through `table` as long as this lives.
+class ExchangedBackend {
+ public:
+  ExchangedBackend() : table(core::device_backend(kGpu, "backend")) {
+    core::register_device_backend(DeviceType::kCuda, &table);
+  }
+  ~ExchangedBackend() { cuda::enable(); }
+  ExchangedBackend(const ExchangedBackend&) = delete;
+  ExchangedBackend& operator=(const ExchangedBackend&) = delete;
+
+  core::DeviceBackend table;
+};
+
+}  // namespace samebits::test
