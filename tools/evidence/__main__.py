@@ -18,6 +18,8 @@ from . import (
     audit,
     bits,
     embedding,
+    head_cases,
+    head_repeats,
     head_timings,
     heads,
     kernels,
@@ -103,9 +105,11 @@ def main() -> int:
         problems += [problem for record in records for problem in products.problems(record)]
         write("products", {"cases": records})
     if "heads" in options.only:
-        records = [heads.record(case, options.device) for case in heads.cases(options.quick)]
+        records = [heads.record(case, options.device) for case in head_cases.cases(options.quick)]
         problems += [problem for record in records for problem in heads.problems(record)]
-        write("heads", {"cases": records, **heads.kernel_record(options.device)})
+        repeated = [head_repeats.record(some, options.device) for some in head_repeats.repeats(options.quick)]
+        problems += [problem for record in repeated for problem in head_repeats.problems(record)]
+        write("heads", {"cases": records, "repeats": repeated, **heads.kernel_record(options.device)})
     if "embedding" in options.only:
         recorded = embedding.record(options.device, options.quick)
         problems += recorded["problems"]

@@ -1,13 +1,12 @@
 """linear_logp as evidence: rows in batches against the whole, layouts and budgets, and the CPU in bits.
 
-Element (row, k) of hidden and (column, k) of weight are hashes, so that any row can be made on its own.
 Targets are few, so that the CPU can compute any row of grad_weight from the statistics of all rows and the
 columns of the targets alone.
 """
 
 import base64
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy
 import torch
@@ -17,83 +16,12 @@ from samebits.check.probe.profiled import observed_kernels, others, ours
 
 from . import inputs
 from .bits import differing_rows, words
+from .head_cases import Case
 
 OPS = torch.ops.samebits
 BATCHES = (1, 2, 7, 64, 255, 257, 4096, 8192)
 SAMPLES = 8  # rows, and columns that are nobody's target
 _PROMISED = ("linear_logp_forward", "linear_logp_backward")
-
-
-class Case(NamedTuple):
-    """One head. `few` ids are targets; one row in 16 takes no part. `kept`: all statistics are recorded."""
-
-    name: str
-    seed: int
-    dtype: str
-    rows: int
-    vocab: int
-    size: int
-    contract: str = "auto"
-    entropy: bool = False
-    scale: float = 0.125  # of the weight
-    few: int = 64
-    kept: bool = True
-
-    def matrix(self, stream: str, at: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
-        """Rows numbered `at` of hidden ("a") or weight ("b")."""
-        k = torch.arange(self.size, device=at.device)
-        wide = torch.float64 if self.dtype == "float64" else torch.float32
-        made = [
-            (inputs.normal(inputs.hashed(self.seed, stream, part[:, None], k[None, :]), wide) * scale).to(
-                getattr(torch, self.dtype)
-            )
-            for part in at.split(8192)  # the hashes take far more room than the elements
-        ]
-        return torch.cat(made)
-
-    def weight(self, at: torch.Tensor) -> torch.Tensor:
-        """Rows of the head."""
-        return self.matrix("b", at, self.scale)
-
-    def target_ids(self, device: str) -> torch.Tensor:
-        """The ids that are targets, ascending."""
-        step = self.vocab // self.few
-        return torch.arange(self.few, device=device) * step + step // 2
-
-    def choices(self, at: torch.Tensor) -> torch.Tensor:
-        """For each row the number of its target among the few, or -1."""
-        drawn = inputs.hashed(self.seed, "targets", at, torch.zeros_like(at)) & ((1 << 60) - 1)
-        return torch.where(drawn % 16 == 0, -1, (drawn >> 8) % self.few)
-
-    def targets(self, at: torch.Tensor) -> torch.Tensor:
-        """Ids of the rows."""
-        chosen = self.choices(at)
-        return torch.where(chosen < 0, -100, self.target_ids(str(at.device))[chosen.clamp(min=0)])
-
-    def upstreams(self, at: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Of logp, lse and entropy."""
-        wide = torch.float64 if self.dtype == "float64" else torch.float32
-        made = [
-            inputs.normal(inputs.hashed(self.seed, name, at, torch.zeros_like(at)), wide)
-            for name in ("logp", "lse", "entropy")
-        ]
-        return made[0], made[1], made[2] if self.entropy else None
-
-
-def cases(quick: bool = False) -> list[Case]:
-    """Nemotron's head, wide and flat, other dtypes and contracts, more rows than segments."""
-    if quick:
-        return [Case("bfloat16", 1, "bfloat16", 300, 1024, 64), Case("float32", 2, "float32", 70, 777, 33)]
-    return [
-        Case("bfloat16_model", 1, "bfloat16", 8192, 131072, 2688, scale=0.03),
-        Case("bfloat16_peaked", 2, "bfloat16", 8192, 32832, 512, scale=0.5),
-        Case("bfloat16_entropy", 3, "bfloat16", 4096, 32832, 512, entropy=True),
-        Case("bfloat16_many_rows", 4, "bfloat16", 65536, 8192, 512, kept=False),
-        Case("float16", 5, "float16", 4096, 50257, 768),
-        Case("bfloat16_fma", 6, "bfloat16", 1024, 8192, 512, contract="fma"),
-        Case("float32", 7, "float32", 1024, 8191, 512),
-        Case("float64", 8, "float64", 512, 4096, 256),
-    ]
 
 
 def forward(case: Case, weight: torch.Tensor, at: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -182,6 +110,9 @@ def _invariances(case: Case, weight, whole, gradients) -> dict[str, int]:
     packed = {name: value[live] for name, value in whole.items()}
     alone = backward(case, weight, live, case.targets(live), packed, (False, True))[1]
     found["packed against padded, grad_weight"] = _differ(alone, gradients[1])
+    found |= _half_masked(case, weight, whole, gradients[0])
+    if case.dtype == "bfloat16" and case.contract == "auto":
+        found["forward against cuBLASLt and logp"] = _library(case, weight, whole)
     if not case.entropy:
         half = case.rows * case.vocab  # bytes: about half of the rows of 16-bit probabilities
         for memory in ("recompute", half, "save"):
@@ -196,6 +127,40 @@ def _invariances(case: Case, weight, whole, gradients) -> dict[str, int]:
                 if name in whole
             )
     return found
+
+
+def _half_masked(case: Case, weight, whole, grad_hidden) -> dict[str, int]:
+    """Rows that differ when about half of them, scattered, take no part, and when the others come alone."""
+    every = torch.arange(case.rows, device=weight.device)
+    masked = inputs.hashed(case.seed, "direction", every, torch.zeros_like(every)) & 1 == 0
+    targets = case.targets(every).masked_fill(masked, -100)
+    live = every[targets >= 0]
+    results = OPS.linear_logp_forward(
+        case.matrix("a", every), weight, targets, None, True, True, True, case.contract, 0
+    )
+    among = dict(zip(whole, results, strict=False))
+    padded = backward(case, weight, every, targets, among, (True, True))
+    alone = backward(case, weight, live, targets[live], {n: v[live] for n, v in among.items()}, (False, True))
+    return {
+        "half masked": _differ(padded[0][live], grad_hidden[live])
+        + sum(_differ(v[live], whole[n][live]) for n, v in among.items()),
+        "half masked against packed, grad_weight": _differ(padded[1], alone[1]),
+    }
+
+
+def _library(case: Case, weight, whole) -> int:
+    """Rows of logp, lse and entropy that differ from those of logits by the library's product."""
+    every = torch.arange(case.rows, device=weight.device)
+    engines = sb.plan("matmul", case.matrix("a", every[:1]), weight.t(), contract="tc16").provenance
+    if "cublaslt" not in engines.get("engines", ()):
+        return 0
+    count = 0
+    for at in every.split(8192):
+        logits = sb.matmul(case.matrix("a", at), weight.t(), contract="tc16", out_dtype=torch.float32,
+                           backend="cublaslt")  # fmt: skip
+        results = sb.logp(logits, case.targets(at), return_lse=True, return_entropy=True)
+        count += sum(_differ(v, whole[n][at]) for n, v in results._asdict().items())
+    return count
 
 
 def _layouts(case: Case, weight, whole, grad_hidden) -> dict[str, int]:

@@ -1,0 +1,65 @@
+"""One step of linear_logp over and over: every bit of every result against the first time, on the device."""
+
+from typing import Any, NamedTuple
+
+import torch
+
+from . import head_cases, heads
+from .bits import words
+
+
+class Repeats(NamedTuple):
+    """Steps of a head. The last `beside` of them run beside a stream that keeps the GPU busy."""
+
+    rows: int
+    vocab: int
+    size: int
+    times: int
+    beside: int
+
+
+def repeats(quick: bool = False) -> list[Repeats]:
+    """1,000 of the step of a small batch, fewer of long ones."""
+    if quick:
+        return [Repeats(70, 777, 64, 6, 3)]
+    return [
+        Repeats(2048, 131072, 2688, 1000, 100),
+        Repeats(8192, 131072, 2688, 60, 12),
+        Repeats(8192, 151936, 4096, 25, 5),
+        Repeats(8192, 129280, 7168, 20, 5),
+    ]
+
+
+def record(some: Repeats, device: str) -> dict[str, Any]:
+    """How many of the steps gave another bit than the first one; should be none."""
+    case = head_cases.Case(
+        "repeats", 12, "bfloat16", some.rows, some.vocab, some.size, scale=0.03, turned=2048
+    )
+    every = torch.arange(case.rows, device=device)
+    hidden, weight = case.matrix("a", every), case.weight(torch.arange(case.vocab, device=device))
+    targets, upstreams = case.targets(every), case.upstreams(every)
+
+    def step() -> list[torch.Tensor]:
+        results = heads.OPS.linear_logp_forward(hidden, weight, targets, None, True, True, True, "auto", 0)
+        gradients = heads.OPS.linear_logp_backward(
+            hidden, weight, targets, None, *results[3:6], *upstreams, True, True, False, "auto", None
+        )
+        return [words(value) for value in (*results[:6], *gradients[:2])]
+
+    first = step()
+    differing = torch.zeros((), dtype=torch.int64, device=device)
+    busy = torch.cuda.Stream(device) if device != "cpu" else None
+    for number in range(some.times):
+        if busy is not None and number >= some.times - some.beside:
+            with torch.cuda.stream(busy):
+                for _ in range(4):
+                    torch.mm(hidden, weight[:8192].t())
+        same = [(left == right).all() for left, right in zip(step(), first, strict=True)]
+        differing += ~torch.stack(same).all()
+    return {**some._asdict(), "steps_that_differ": int(differing)}
+
+
+def problems(record: dict[str, Any]) -> list[str]:
+    """The count, if it is not 0."""
+    count = record["steps_that_differ"]
+    return [f"{count} of {record['times']} steps of {record['rows']} rows differ"] if count else []
