@@ -1,5 +1,5 @@
 // cuda_bench: forward and backward beside a pure read and a copy of the same tensors, interleaved in one run.
-// Prints a table (medians) and writes JSON to the file named by the first argument.
+// Prints a table (medians) and writes JSON to the file named by the first argument. With --tune and a file: chooses tiles.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -13,6 +13,8 @@
 #include <samebits/cuda.h>
 #include <samebits/samebits.h>
 
+#include "tune.h"
+
 namespace {
 
 using samebits::DType;
@@ -23,11 +25,11 @@ void check(cudaError_t status) {
 
 // Normal-like logits: sums of four uniforms from a hash of the position.
 template <class T>
-__global__ void fill(T* x, std::int64_t count) {
+__global__ void fill(T* x, std::int64_t count, std::int64_t first = 0) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < count;
        i += step) {
-    std::uint64_t z = static_cast<std::uint64_t>(i) * 0x9e3779b97f4a7c15ull;
+    std::uint64_t z = static_cast<std::uint64_t>(first + i) * 0x9e3779b97f4a7c15ull;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
     float sum = 0;
@@ -244,8 +246,14 @@ void bench(std::int64_t rows, std::int64_t vocab, DType dtype, FILE* json, bool&
 
 }  // namespace
 
+void samebits::test::fill_bfloat16(void* data, std::int64_t count, std::int64_t first) {
+  fill<<<4096, 256>>>(static_cast<std::uint16_t*>(data), count, first);
+  check(cudaDeviceSynchronize());
+}
+
 int main(int argc, char** argv) {
   samebits::cuda::enable();
+  if (argc > 2 && std::string(argv[1]) == "--tune") return samebits::test::tune(argv[2]) ? 0 : 2;
   FILE* json = std::fopen(argc > 1 ? argv[1] : "cuda_bench.json", "w");
   if (json == nullptr) return 1;
   std::fprintf(json, "[");

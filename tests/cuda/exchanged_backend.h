@@ -4,14 +4,13 @@
 #include <samebits/cuda.h>
 
 #include "core/device_backend.h"
-#include "device.h"
 
 namespace samebits::test {
 
 // Calls go through `table` as long as this lives.
 class ExchangedBackend {
  public:
-  ExchangedBackend() : table(core::device_backend(kGpu, "backend")) {
+  ExchangedBackend() : table(core::device_backend({DeviceType::kCuda, 0}, "backend")) {
     core::register_device_backend(DeviceType::kCuda, &table);
   }
   ~ExchangedBackend() { cuda::enable(); }

@@ -1,8 +1,9 @@
 // How a head's gradient is cut up: within the memory that is promised, and without an effect on any bit.
 #include <gtest/gtest.h>
 
-#include "cuda/launch/head_backward.h"
+#include "cuda/launch/head_calls.h"
 #include "cuda/launch/head_engines.h"
+#include "device.h"
 #include "exchanged_backend.h"
 #include "head_case.h"
 

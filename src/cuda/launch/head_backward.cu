@@ -1,5 +1,5 @@
 // linear_logp backward: the engine and the scratch of a call.
-#include "cuda/launch/head_backward.h"
+#include "cuda/launch/head_calls.h"
 
 #include "cuda/launch/head_engines.h"
 #include "cuda/launch/head_walk.h"

@@ -7,10 +7,6 @@
 
 namespace samebits::cuda {
 
-// Scratch of a call beyond 8 bytes for each element of hidden. It is kept up to 2^22 columns, 65536 rows and 8192 elements of
-// hidden in dense rows of whole 16 bytes; beyond that P, X and a table of the columns alone may be more.
-inline constexpr std::int64_t kPromisedBytes = std::int64_t{256} << 20;
-
 inline bool take_less(std::int64_t number, std::span<const std::int64_t> falling, std::int64_t& room) {
   for (const std::int64_t less : falling)
     if (number > less) {

@@ -1,5 +1,6 @@
 // linear_logp forward: the rows that take part, their block statistics by an engine, and the end of each row.
 #include "cuda/kernel/head_forward.cuh"
+#include "cuda/launch/head_calls.h"
 #include "cuda/launch/head_engines.h"
 #include "cuda/launch/head_saved.h"
 #include "cuda/launch/launch.h"
@@ -101,16 +102,21 @@ std::size_t scratch_bytes(const core::LinearLogpProblem& head, const HeadEngine&
 
 }  // namespace
 
-void linear_logp_forward(core::LinearLogpProblem head, const core::DeviceCall& call) {
+void linear_logp_forward_by(HeadEngine& engine, core::LinearLogpProblem head, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
   check_row_count(head.logp);
-  const HeadEngineChoice choice = make_head_engine(shape_of(head), call.device);
-  Scratch scratch(call, scratch_bytes(head, *choice.engine, call));
+  Scratch scratch(call, scratch_bytes(head, engine, call));
   take_row_list(head.logp, call, scratch);
   if (head.logp.binary64)
-    run<order::Row64V1>(head, *choice.engine, scratch, call);
+    run<order::Row64V1>(head, engine, scratch, call);
   else
-    run<order::RowV1>(head, *choice.engine, scratch, call);
+    run<order::RowV1>(head, engine, scratch, call);
+}
+
+void linear_logp_forward(core::LinearLogpProblem head, const core::DeviceCall& call) {
+  const DeviceGuard guard(call.device);
+  const HeadEngineChoice choice = make_head_engine(shape_of(head), call.device);
+  linear_logp_forward_by(*choice.engine, head, call);
 }
 
 std::size_t linear_logp_scratch_bytes(const core::LinearLogpProblem& head, const core::DeviceCall& call) {

@@ -24,6 +24,22 @@ constexpr ProductEngine kEngines[] = {
     {"simt", "product_fma_tile", false, false, no_simt, no_scratch, product_fma},
 };
 
+const ProductEngine& engine_for(const Product& product, const core::DeviceCall& call) {
+  for (const ProductEngine& engine : kEngines) {
+    if (call.engine.empty() ? engine.by_name_only : call.engine != engine.name) continue;
+    const std::string refusal = engine.refusal(product, call.device);
+    if (refusal.empty()) return engine;
+    if (!call.engine.empty())
+      throw Error(ErrorCode::kUnsupported, "backend",
+                  "is '" + std::string(engine.name) + "', which cannot run this product: " + refusal +
+                      "; may be 'auto' or 'cuda'");
+  }
+  // The last engines of the table refuse nothing of their contract, and core knows the names.
+  throw Error(ErrorCode::kUnsupported, "backend", "is none that computes products");
+}
+
+}  // namespace
+
 Product product_of(const core::MatmulProblem& problem) {
   Product product;
   product.rows = problem.rows;
@@ -40,22 +56,6 @@ Product product_of(const core::MatmulProblem& problem) {
   product.bias_stride = problem.bias_stride;
   return product;
 }
-
-const ProductEngine& engine_for(const Product& product, const core::DeviceCall& call) {
-  for (const ProductEngine& engine : kEngines) {
-    if (call.engine.empty() ? engine.by_name_only : call.engine != engine.name) continue;
-    const std::string refusal = engine.refusal(product, call.device);
-    if (refusal.empty()) return engine;
-    if (!call.engine.empty())
-      throw Error(ErrorCode::kUnsupported, "backend",
-                  "is '" + std::string(engine.name) + "', which cannot run this product: " + refusal +
-                      "; may be 'auto' or 'cuda'");
-  }
-  // The last engines of the table refuse nothing of their contract, and core knows the names.
-  throw Error(ErrorCode::kUnsupported, "backend", "is none that computes products");
-}
-
-}  // namespace
 
 std::span<const ProductEngine> product_engines() { return kEngines; }
 

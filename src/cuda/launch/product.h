@@ -35,6 +35,8 @@ struct Product {
   std::int64_t bias_stride = 1;
 };
 
+Product product_of(const core::MatmulProblem& problem);
+
 // A product of one segment: depth <= 8192, the accumulator as it is: float32 or, for float64 operands, float64.
 using SegmentProduct = Product;
 void segment_product(const SegmentProduct& product, const core::DeviceCall& call);

@@ -10,8 +10,8 @@ namespace {
 template <class T>
 class Sm90Head final : public HeadEngine {
  public:
-  Sm90Head(const HeadShape& shape, std::int64_t multiprocessors)
-      : head_{shape}, multiprocessors_(multiprocessors) {}
+  Sm90Head(const HeadShape& shape, Sm90Choices choices, std::int64_t multiprocessors)
+      : head_{shape, choices}, multiprocessors_(multiprocessors) {}
 
   const char* name() const override { return "sm90"; }
   std::size_t scratch_bytes(std::int64_t) const override { return Sm90Counters::kBytes; }
@@ -56,10 +56,14 @@ std::string no_sm90_head(const HeadShape& shape, Device device) {
 }
 
 std::unique_ptr<HeadEngine> make_sm90_head(const HeadShape& shape, Device device) {
+  return make_sm90_head_by(sm90_choices(), shape, device);
+}
+
+std::unique_ptr<HeadEngine> make_sm90_head_by(Sm90Choices choices, const HeadShape& shape, Device device) {
   const std::int64_t multiprocessors = traits(device).multiprocessors;
   if (shape.dtype == DType::kBFloat16)
-    return std::make_unique<Sm90Head<order::BFloat16>>(shape, multiprocessors);
-  return std::make_unique<Sm90Head<order::Float16>>(shape, multiprocessors);
+    return std::make_unique<Sm90Head<order::BFloat16>>(shape, choices, multiprocessors);
+  return std::make_unique<Sm90Head<order::Float16>>(shape, choices, multiprocessors);
 }
 
 }  // namespace samebits::cuda

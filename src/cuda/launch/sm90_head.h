@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda/launch/head_engine.h"
+#include "cuda/launch/sm90_choices.h"
 #include "cuda/runtime.h"
 
 namespace samebits::cuda {
@@ -13,5 +14,7 @@ namespace samebits::cuda {
 std::string no_sm90_head(const HeadShape& shape, Device device);
 
 std::unique_ptr<HeadEngine> make_sm90_head(const HeadShape& shape, Device device);
+// The same with choices of a complete table that is given, and that lives as long.
+std::unique_ptr<HeadEngine> make_sm90_head_by(Sm90Choices choices, const HeadShape& shape, Device device);
 
 }  // namespace samebits::cuda

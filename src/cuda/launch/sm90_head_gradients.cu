@@ -21,20 +21,23 @@ void sm90_add_hidden(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
                      const core::DeviceCall& call) {
   const std::int64_t first = task.range.first, size = head.shape.hidden_size;
   ProductShape shape = head.shape_of(task.range, size, task.columns);
-  const auto run = [&]<int cluster, int halves>(const auto& epilogue) {
-    launch_product<Sm90Tile<T, false, true, cluster, 192, halves>>(
-        "sm90_add_hidden", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
-        head.weight_rows(task.column, task.columns), shape, epilogue, call);
+  const auto run = [&]<Sm90Use use>(const auto& epilogue) {
+    const Sm90Choice& choice = head.choice_of(use, task.range);
+    shape.group = choice.group;
+    with_form<use, T, false, true>(choice.form, [&]<class Tile>() {
+      launch_product<Tile>("sm90_add_hidden",
+                           {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
+                           head.weight_rows(task.column, task.columns), shape, epilogue, call);
+    });
   };
   for (std::size_t done = 0; done < task.segments.size(); done += static_cast<std::size_t>(shape.parts)) {
     shape.parts = static_cast<int>(std::min<std::size_t>(kMostParts, task.segments.size() - done));
     std::copy_n(task.segments.begin() + static_cast<std::ptrdiff_t>(done), shape.parts, shape.part);
     if (shape.rows > kRowsInL2) shape.progress = counters.next(call);
-    // A cluster has two row tiles.
     if (task.sums == nullptr) {
       const AddIntegers counts{reinterpret_cast<long long*>(task.counts + first * size), size,
                                static_cast<int>(size), task.exponent + first, task.nan_row + first};
-      shape.rows <= 128 ? run.template operator()<1, 2>(counts) : run.template operator()<2, 2>(counts);
+      run.template operator()<Sm90Use::kAddHidden>(counts);
       continue;
     }
     const HoldSums sums{task.sums + static_cast<std::int64_t>(done) * task.sums_stride + first * size,
@@ -43,10 +46,7 @@ void sm90_add_hidden(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
                         static_cast<int>(size),
                         task.nan_row + first,
                         task.largest};
-    if (shape.rows <= 64)
-      run.template operator()<1, 1>(sums);
-    else
-      shape.rows <= 128 ? run.template operator()<1, 2>(sums) : run.template operator()<2, 2>(sums);
+    run.template operator()<Sm90Use::kHoldHidden>(sums);
   }
 }
 
@@ -62,10 +62,14 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
   // Beside another kernel clusters start when they can, and those that are first have the most to do.
   if (shape.depth > kRowsInL2 && !shape.beside_kernel_ahead) shape.progress = counters.next(call);
   shape.ahead = 0;
+  const Sm90Choice& choice = head.choice_of(Sm90Use::kAddWeight, task.range);
+  shape.group = choice.group;
   const auto run = [&](const auto& epilogue) {
-    launch_product<Sm90Tile<T, true, true, 2>>(
-        "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
-        {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
+    with_form<Sm90Use::kAddWeight, T, true, true>(choice.form, [&]<class Tile>() {
+      launch_product<Tile>(
+          "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
+          {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
+    });
   };
   if (task.finish == nullptr) return run(StoreTotal{task.total, size, static_cast<int>(size), first});
   const WeightFinish& finish = *task.finish;
@@ -78,7 +82,8 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
 }
 
 std::int64_t sm90_finish_elements(std::int64_t columns, std::int64_t size, std::int64_t multiprocessors) {
-  using Tile = Sm90Tile<order::BFloat16, true, true, 2>;
+  static_assert(forms_of(Sm90Use::kAddWeight).size() == 1);
+  using Tile = Sm90FormTile<order::BFloat16, true, true, forms_of(Sm90Use::kAddWeight)[0]>;
   constexpr std::int64_t kClusterRows = Tile::kRows * Tile::kCluster;
   const std::int64_t clusters =
       (columns + kClusterRows - 1) / kClusterRows * ((size + Tile::kColumns - 1) / Tile::kColumns);

@@ -4,26 +4,25 @@
 namespace samebits::cuda {
 namespace {
 
-// A launch with the tile that fits the number of rows. With few of them there is one row tile, and small tiles share out
-// the columns evenly.
-template <class T, class Epilogue>
-void launch_logits(const char* name, const DenseMatrix& hidden, const DenseMatrix& weight,
-                   const ProductShape& shape, const Epilogue& epilogue, const core::DeviceCall& call) {
-  if (shape.rows <= 64)
-    launch_product<Sm90Tile<T, false, false, 1, 128, 1>>(name, hidden, weight, shape, epilogue, call);
-  else if (shape.rows <= 128)
-    launch_product<Sm90Tile<T, false, false, 1, 128, 2>>(name, hidden, weight, shape, epilogue, call);
-  else
-    launch_product<Sm90Tile<T, false, false, 2>>(name, hidden, weight, shape, epilogue, call);
+template <Sm90Use use, class T, class Epilogue>
+void launch_logits(const char* name, const Sm90HeadOperands<T>& head, const GatheredRows& hidden,
+                   const PositionRange& range, std::int64_t column, std::int64_t columns,
+                   const Epilogue& epilogue, const core::DeviceCall& call) {
+  const Sm90Choice& choice = head.choice_of(use, range);
+  ProductShape shape = head.shape_of(range, columns, head.shape.hidden_size);
+  shape.group = choice.group;
+  with_form<use, T, false, false>(choice.form, [&]<class Tile>() {
+    launch_product<Tile>(name, head.gathered(hidden, range), head.weight_rows(column, columns), shape,
+                         epilogue, call);
+  });
 }
 
 }  // namespace
 
 template <class T>
 void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, const core::DeviceCall& call) {
-  const auto run = [&](const char* name, const auto& epilogue) {
-    launch_logits<T>(name, head.gathered(task.hidden, task.range), head.weight_rows(0, head.shape.vocab),
-                     head.shape_of(task.range, head.shape.vocab, head.shape.hidden_size), epilogue, call);
+  const auto run = [&]<Sm90Use use>(const char* name, const auto& epilogue) {
+    launch_logits<use>(name, head, task.hidden, task.range, 0, head.shape.vocab, epilogue, call);
   };
   const auto statistics = [&]<bool entropy>() {
     BlockStatistics<T, entropy> epilogue{};
@@ -36,7 +35,9 @@ void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, co
     epilogue.target_logit = task.target_logit + task.range.first;
     return epilogue;
   };
-  if (task.entropy_sum != nullptr) return run("sm90_block_stats", statistics.template operator()<true>());
+  constexpr Sm90Use kAlone = Sm90Use::kStatistics;
+  if (task.entropy_sum != nullptr)
+    return run.template operator()<kAlone>("sm90_block_stats", statistics.template operator()<true>());
   if constexpr (kIsBFloat16<T>)
     if (task.p_rows > 0) {
       SaveP<T> epilogue{statistics.template operator()<false>(), {}, task.reference + task.range.first};
@@ -45,9 +46,9 @@ void sm90_block_stats(const Sm90HeadOperands<T>& head, const StatsTask& task, co
       epilogue.p.rows_of_p = static_cast<int>(task.p_rows);
       epilogue.p.columns = epilogue.statistics.columns;
       epilogue.p.inputs = epilogue.statistics.inputs;
-      return run("sm90_save_p", epilogue);
+      return run.template operator()<Sm90Use::kSaveP>("sm90_save_p", epilogue);
     }
-  run("sm90_block_stats", statistics.template operator()<false>());
+  run.template operator()<kAlone>("sm90_block_stats", statistics.template operator()<false>());
 }
 
 template <class T>
@@ -64,14 +65,13 @@ void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core:
     epilogue.p = static_cast<T*>(task.p);
     epilogue.p_stride = task.p_stride;
     epilogue.to = task.to;
-    const DenseMatrix hidden = head.gathered(task.hidden, task.range);
-    const DenseMatrix weight = head.weight_rows(task.column, task.columns);
-    const ProductShape shape = head.shape_of(task.range, task.columns, head.shape.hidden_size);
     if constexpr (scattered)  // of few rows, most often none
-      launch_product<Sm90Tile<T, false, false, 1, 128, 2>>("sm90_fill_p", hidden, weight, shape, epilogue,
-                                                           call);
+      launch_product<Sm90FormTile<T, false, false, Sm90Form::k128x128>>(
+          "sm90_fill_p", head.gathered(task.hidden, task.range), head.weight_rows(task.column, task.columns),
+          head.shape_of(task.range, task.columns, head.shape.hidden_size), epilogue, call);
     else
-      launch_logits<T>("sm90_fill_p", hidden, weight, shape, epilogue, call);
+      launch_logits<Sm90Use::kFillP>("sm90_fill_p", head, task.hidden, task.range, task.column, task.columns,
+                                     epilogue, call);
   };
   if constexpr (kIsBFloat16<T>)
     if (task.to != nullptr) return run.template operator()<false, PWay::kScattered>();

@@ -10,6 +10,11 @@ namespace samebits::cuda {
 template <class T>
 struct Sm90HeadOperands {
   HeadShape shape;
+  Sm90Choices choices;
+
+  const Sm90Choice& choice_of(Sm90Use use, const PositionRange& range) const {
+    return *find_choice(choices, use, range.rows, shape.hidden_size);
+  }
 
   HeadColumns<T> columns_of(std::int64_t column, std::int64_t columns) const {
     const T* bias = static_cast<const T*>(shape.bias);

@@ -47,15 +47,15 @@ bool needs_partial(const Product& product) {
   return product.depth > order::kSegment && product.out_dtype != DType::kFloat32;
 }
 
-template <class T, bool a_transposed, bool b_transposed, int cluster>
-void run_tiles(const Product& product, float* partial, const core::DeviceCall& call) {
-  using Tile = Sm90Tile<T, a_transposed, b_transposed, cluster>;
+template <class T, class Tile>
+void run_tiles(const Product& product, int group, float* partial, const core::DeviceCall& call) {
   const Sides sides(product);
   ProductShape shape;
   shape.rows = static_cast<int>(product.rows);
   shape.columns = static_cast<int>(product.columns);
   shape.count = product.row_bound;
   shape.first = product.row_first;
+  shape.group = group;
   for (std::int64_t first = 0; first < product.depth; first += order::kSegment) {
     const std::int64_t depth = std::min(order::kSegment, product.depth - first);
     const bool last = first + depth == product.depth;
@@ -84,21 +84,18 @@ void run_tiles(const Product& product, float* partial, const core::DeviceCall& c
   }
 }
 
-template <class T, bool a_transposed, bool b_transposed>
-void run_layout(const Product& product, float* partial, const core::DeviceCall& call) {
-  product.rows <= 128 ? run_tiles<T, a_transposed, b_transposed, 1>(product, partial, call)
-                      : run_tiles<T, a_transposed, b_transposed, 2>(product, partial, call);
-}
-
 template <class T>
-void run_type(const Product& product, float* partial, const core::DeviceCall& call) {
+void run_type(const Product& product, const Sm90Choice& choice, float* partial,
+              const core::DeviceCall& call) {
+  const auto run = [&]<bool a_transposed, bool b_transposed>() {
+    with_form<Sm90Use::kPlain, T, a_transposed, b_transposed>(
+        choice.form, [&]<class Tile>() { run_tiles<T, Tile>(product, choice.group, partial, call); });
+  };
   const Sides sides(product);
   if (sides.a.transposed)
-    sides.b.transposed ? run_layout<T, true, true>(product, partial, call)
-                       : run_layout<T, true, false>(product, partial, call);
+    sides.b.transposed ? run.template operator()<true, true>() : run.template operator()<true, false>();
   else
-    sides.b.transposed ? run_layout<T, false, true>(product, partial, call)
-                       : run_layout<T, false, false>(product, partial, call);
+    sides.b.transposed ? run.template operator()<false, true>() : run.template operator()<false, false>();
 }
 
 }  // namespace
@@ -128,12 +125,17 @@ std::size_t sm90_product_scratch_bytes(const Product& product, Device) {
 }
 
 void product_sm90(const Product& product, const core::DeviceCall& call) {
+  product_sm90_by(sm90_choices(), product, call);
+}
+
+void product_sm90_by(Sm90Choices choices, const Product& product, const core::DeviceCall& call) {
+  const Sm90Choice& choice = *find_choice(choices, Sm90Use::kPlain, product.rows, product.depth);
   Scratch scratch(call, Scratch::rounded(sm90_product_scratch_bytes(product, call.device)));
   float* partial = needs_partial(product)
                        ? static_cast<float*>(scratch.take(sm90_product_scratch_bytes(product, call.device)))
                        : nullptr;
-  product.a_dtype == DType::kBFloat16 ? run_type<order::BFloat16>(product, partial, call)
-                                      : run_type<order::Float16>(product, partial, call);
+  product.a_dtype == DType::kBFloat16 ? run_type<order::BFloat16>(product, choice, partial, call)
+                                      : run_type<order::Float16>(product, choice, partial, call);
 }
 
 }  // namespace samebits::cuda

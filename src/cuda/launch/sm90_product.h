@@ -1,11 +1,30 @@
 // Products by the tensor cores of SM90a: what the launches of this kernel share.
 #pragma once
 
+#include <utility>
+
 #include "cuda/kernel/sm90_product.cuh"
 #include "cuda/launch/launch.h"
+#include "cuda/launch/sm90_choices.h"
 #include "cuda/launch/tensor_map.h"
 
 namespace samebits::cuda {
+
+template <class T, bool a_transposed, bool b_transposed, Sm90Form form>
+using Sm90FormTile = Sm90Tile<T, a_transposed, b_transposed, form == Sm90Form::k256x192 ? 2 : 1,
+                              form == Sm90Form::k64x128 || form == Sm90Form::k128x128 ? 128 : 192,
+                              form == Sm90Form::k64x128 || form == Sm90Form::k64x192 ? 1 : 2>;
+
+// body<Tile>() with the tile of the form, which is one of the use's.
+template <Sm90Use use, class T, bool a_transposed, bool b_transposed, class Body>
+void with_form(Sm90Form form, const Body& body) {
+  constexpr std::span<const Sm90Form> forms = forms_of(use);
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    ((form == forms[i] ? body.template operator()<Sm90FormTile<T, a_transposed, b_transposed, forms[i]>>()
+                       : void()),
+     ...);
+  }(std::make_index_sequence<forms.size()>());
+}
 
 // One launch over all tiles. `a` and `b` are stored with K dense, or M and N where the tile says transposed.
 template <class Tile, class Epilogue>
