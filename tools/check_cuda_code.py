@@ -14,8 +14,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-# Elements that one lane of logp_forward_tile computes, in two bodies (with and without the clamp).
-TILE = 2 * 64
+# Elements that one lane of these kernels computes, in so many bodies: with and without the clamp, and of the
+# last tile of a row.
+TILE, BODIES = 64, {"logp_forward_tile": 2, "logp_forward_pairs": 3}
 # Per element: t, r and five steps of the polynomial are fma; z - m_b and t - magic are additions. Each lane
 # of the contract adds four terms, the first of which is a move: three additions per four elements.
 FFMA, FADD = 7 * TILE, 2 * TILE + 3 * TILE // 4
@@ -69,17 +70,19 @@ def problems(arch: str, name: str, code: list[str]) -> list[str]:
         if not any(re.match(pattern, op) for op in code):
             found.append(f"no {what}")
 
-    if "logp_forward_tile" in name:
+    if bodies := next((n for kernel, n in BODIES.items() if kernel in name), 0):
         needs(r"LDGSTS\.\S*128", "16-byte copy to shared memory")
         needs(r"LDS\.128|LDS\.U\.128", "16-byte load from shared memory")
         scaled, entropy = (flag == "1" for flag in re.search(r"Lb([01])ELb([01])", name).groups())
-        ffma = FFMA + (TILE if entropy else 0)
+        ffma = bodies * (FFMA + (TILE if entropy else 0))
         if not ffma <= count["FFMA"] <= ffma + SLACK:
             found.append(f"FFMA {count['FFMA']} times, {ffma} to {ffma + SLACK} expected")
-        if count["FADD"] < FADD:
-            found.append(f"FADD {count['FADD']} times, at least {FADD} expected: some were fused")
-        if scaled and count["FMUL"] < TILE:
-            found.append(f"FMUL {count['FMUL']} times, at least {TILE} expected: the temperature was fused")
+        if count["FADD"] < bodies * FADD:
+            found.append(f"FADD {count['FADD']} times, at least {bodies * FADD} expected: some were fused")
+        if scaled and count["FMUL"] < bodies * TILE:
+            found.append(
+                f"FMUL {count['FMUL']} times, at least {bodies * TILE} expected: the temperature was fused"
+            )
     if "logp_forward_few" in name and count["FFMA"]:  # without clusters there is nothing
         needs(r"LDG\.\S*128|LDGSTS\.\S*128", "16-byte load")
         entropy = re.search(r"Lb[01]ELb([01])", name)[1] == "1"

@@ -188,6 +188,34 @@ TEST(LogpCuda, many_long_rows_equal_the_twin) {
   }
 }
 
+// Several steps of a CTA of backward, with targets in each of them; gaps leave all or only some rows on boundaries of 16
+// bytes.
+TEST(LogpCuda, many_rows_of_several_steps_equal_the_twin) {
+  const std::vector<DType> dtypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+  const std::int64_t rows = 1030, vocab = 20000;
+  std::vector<LogpCase> cases(dtypes.size());
+  std::vector<std::unique_ptr<LogpResult>> expected(dtypes.size());
+  in_parallel(static_cast<int>(dtypes.size()), [&](int i) {
+    const auto at = static_cast<std::size_t>(i);
+    Rng rng(0x3ec7u + at);
+    cases[at] = batch_case(rng, rows, vocab, dtypes[at], Precision::kFromLogits);
+    cases[at].grad_entropy = {};
+    std::size_t row = 0;
+    for (const std::int64_t target : {0, 3, 4, 7, 8, 1023, 1024, 4095, 4096, 8191, 8192, 16384, 19999})
+      cases[at].targets[row++] = target;
+    expected[at] = std::make_unique<LogpResult>(twin(cases[at]));
+  });
+  for (std::size_t i = 0; i < dtypes.size(); ++i)
+    for (const std::int64_t gap : {0, 2, 8}) {
+      SCOPED_TRACE(std::string(dtype_name(dtypes[i])) + ", gap " + std::to_string(gap));
+      Layout layout;
+      layout.logits.gap = layout.grad.gap = gap;
+      DeviceResidence residence;
+      const LogpResult actual = run_case(cases[i], *expected[i], layout, {}, residence);
+      ASSERT_TRUE(same_result(expected_of(cases[i], *expected[i], layout), actual, Finite::kPerhapsNone));
+    }
+}
+
 // Strides, offsets, gaps, expanded rows, id widths, row lists, workspaces: the suite of the CPU backends.
 TEST(LogpCuda, random_calls_equal_the_twin) {
   constexpr int kCases = 4000;

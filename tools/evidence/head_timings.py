@@ -255,13 +255,13 @@ class Group(NamedTuple):
 GROUPS = {
     "large": Group(
         functools.partial(timed, masked=True, memory=True, hot=LEAD),
-        (Shape(2048), Shape(8192), Shape(16384)),
+        (Shape(2048), Shape(4096), Shape(8192), Shape(16384)),
     ),
     "few": Group(few, (Shape(1), Shape(8), Shape(64))),
     "small": Group(functools.partial(timed, hot=LEAD), tuple(map(Shape, (64, 128, 256, 512))), 15),
     "shapes": Group(
         functools.partial(timed, hot=LEAD),
-        (Shape(8192, 4096, 151936), Shape(8192, 7168, 129280), Shape(4096)),
+        (Shape(8192, 4096, 151936), Shape(8192, 7168, 129280)),
         7,
     ),
     "memory": Group(memory, (Shape(65536),)),

@@ -16,8 +16,6 @@ struct HalfBlock {
   static constexpr int kWords = 8 * static_cast<int>(sizeof(T)) / 4;
   std::uint32_t words[2][4][kWords];
 
-  // `aligned`: `shift` is 0.
-  template <bool aligned>
   __device__ __forceinline__ void load(const char* block, int half, int shift) {
 #pragma unroll
     for (int q = 0; q < 2; ++q)
@@ -31,7 +29,7 @@ struct HalfBlock {
           words[q][k][w + 2] = v.z;
           words[q][k][w + 3] = v.w;
         }
-    if constexpr (sizeof(T) == 2 && !aligned) {
+    if constexpr (sizeof(T) == 2) {
       if (shift == 0) return;
       // Elements begin in the middle of a word.
 #pragma unroll
@@ -45,6 +43,20 @@ struct HalfBlock {
             words[q][k][w] = __byte_perm(words[q][k][w], w + 1 < kWords ? words[q][k][w + 1] : next, 0x5432);
         }
     }
+  }
+  // The same of 16-bit columns, from the address in shared memory of a half that begins on a boundary of 16 bytes.
+  __device__ __forceinline__ void load(std::uint32_t half) {
+    static_assert(kWords == 4);
+#pragma unroll
+    for (int q = 0; q < 2; ++q)
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        std::uint32_t (&w)[kWords] = words[q][k];
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                     : "r"(half + 64 * k + 16 * q)
+                     : "memory");
+      }
   }
 
   __device__ __forceinline__ static const char* chunk(const char* block, int half, int q, int k) {

@@ -161,21 +161,51 @@ struct Vectors {
   }
 };
 
-// The gradient of columns that are not the target, in place of their logits.
-template <class T, bool entropy>
+// The smallest logit of a thread.
+template <class T>
+__device__ __forceinline__ float lowest_of(const Vectors<T>& vectors) {
+  if constexpr (sizeof(T) == 4) {
+    float low = vectors.at[0].get(0);
+#pragma unroll
+    for (int i = 1; i < 4 * kVectors; ++i) low = fminf(low, vectors.at[i / 4].get(i % 4));
+    return low;
+  } else {
+    std::uint32_t low = vectors.at[0].words[0];
+#pragma unroll
+    for (int i = 1; i < 4 * kVectors; ++i) low = pair_min<T>(low, vectors.at[i / 4].words[i % 4]);
+    return fminf(pair_value<T>(low, 0), pair_value<T>(low, 1));
+  }
+}
+
+// The gradient of columns that are not the target, in place of their logits. `scaled`: there is a temperature; `clamped`:
+// some may lie below the cut.
+template <class T, bool entropy, bool scaled, bool clamped>
 __device__ __forceinline__ void gradient_of(Vectors<T>& vectors, const order::GradientRow<order::RowV1>& g) {
 #pragma unroll
   for (Vector<T>& vector : vectors.at) {
     float value[Vector<T>::kCount];
 #pragma unroll
     for (int i = 0; i < Vector<T>::kCount; ++i) {
-      const float d = vector.get(i) * g.inverse_temperature - g.max;
+      const float x = vector.get(i);
+      const float d = (scaled ? x * g.inverse_temperature : x) - g.max;
       const float p = order::exp_of_number(d) * g.scale;
       const float k = entropy ? order::fma(g.slope, d, g.offset) : g.offset;
-      value[i] = d < order::RowV1::kCut ? 0.0f : (k * p) * g.inverse_temperature;
+      float result = k * p;
+      if constexpr (scaled) result = result * g.inverse_temperature;
+      value[i] = clamped && d < order::RowV1::kCut ? 0.0f : result;
     }
     vector.set(value);
   }
+}
+
+template <class T, bool entropy>
+__device__ __forceinline__ void gradient_of(Vectors<T>& vectors, const order::GradientRow<order::RowV1>& g) {
+  if (lowest_of(vectors) * g.inverse_temperature - g.max < order::RowV1::kCut)
+    gradient_of<T, entropy, true, true>(vectors, g);
+  else if (g.inverse_temperature != 1.0f)
+    gradient_of<T, entropy, true, false>(vectors, g);
+  else
+    gradient_of<T, entropy, false, false>(vectors, g);
 }
 
 // CTAs of a multiprocessor; code for SM120 would spill with three.
@@ -221,11 +251,20 @@ __global__ void __launch_bounds__(kGradientThreads, kGradientCtas)
   const RowForm form = shared.form;
   if (form == RowForm::kLive) {
     const order::GradientRow<Row> g = shared.row;
-    for (int at = column; at < end; at += kStep, x += kStep * sizeof(T), dx += kStep * sizeof(T)) {
-      Vectors<T> present = next;
-      if (at + kStep < end) next.load(x + kStep * sizeof(T), at + kStep, end);
+    int at = column;
+    Vectors<T> other;
+    const auto step = [&](Vectors<T>& present, Vectors<T>& behind) {
+      if (at + kStep < end) behind.load(x + kStep * sizeof(T), at + kStep, end);
       gradient_of<T, entropy>(present, g);
       present.store(dx, at, end);
+      at += kStep, x += kStep * sizeof(T), dx += kStep * sizeof(T);
+    };
+    while (at < end) {
+      step(next, other);
+      if constexpr (sizeof(T) == 2)
+        next = other;  // the code twice would need too many registers
+      else if (at < end)
+        step(other, next);
     }
   } else {
     Vectors<T> constant;

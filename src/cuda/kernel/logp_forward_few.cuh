@@ -12,11 +12,13 @@
 
 namespace samebits::cuda {
 
-// Warps of a CTA at most, and of one whose warps take one unit each, where as many as possible help. (16-bit code for no
-// more than 16 would take all registers that they may have, and start later.)
+// Warps of a CTA at most, and of one whose warps take one unit each, where as many as possible help. (Plain 16-bit code for
+// no more than 16 would take all registers that they may have, and start later; with a temperature it needs them.)
 inline constexpr int kFewWarps = 16;
-template <class T>
-inline constexpr int kFewWarpsOfOne = sizeof(T) == 4 ? 32 : 22;
+template <class T, bool scaled>
+inline constexpr int kFewWarpsOfOne = sizeof(T) == 4 ? 32
+                                      : scaled       ? kFewWarps
+                                                     : 22;
 
 // An array of one value per row, evenly spaced.
 template <class Void>
@@ -112,7 +114,8 @@ struct FewLoads {
 
 // `staged`: warps take several units each.
 template <class T, bool scaled, bool entropy, bool staged>
-__global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T>), entropy || !staged ? 1 : 2)
+__global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, scaled>),
+                                  entropy || !staged ? 1 : 2)
     logp_forward_few(const __grid_constant__ FewProblem problem, const FewShape shape) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   using Row = order::RowV1;

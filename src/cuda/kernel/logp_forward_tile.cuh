@@ -26,13 +26,6 @@ inline constexpr bool kSm100Code = true;
 #else
 inline constexpr bool kSm100Code = false;
 #endif
-// Code of SM90 for aligned rows of 16-bit types gets by with registers for more warps, unless there is a temperature.
-inline constexpr int kResidentWarps16Sm90 = 28;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
-inline constexpr bool kSm90Code = true;
-#else
-inline constexpr bool kSm90Code = false;
-#endif
 template <class T>
 inline constexpr int kCodeWarps = kSm100Code && sizeof(T) == 4 ? kTileWarps32Sm100 : kMostTileWarps<T>;
 
@@ -50,17 +43,14 @@ __device__ __forceinline__ BlockSums tile_sums(const HalfBlock<T>& half, float i
   return {empty ? 0.0f : sums.s, empty ? 0.0f : sums.u};
 }
 
-// CTAs that share a multiprocessor.
-template <class T, bool scaled, bool aligned>
-constexpr int tile_ctas() {
-  if (!aligned) return kResidentWarps<T> / kMostTileWarps<T>;
-  return (kSm90Code && !scaled ? kResidentWarps16Sm90 : kResidentWarps<T>) / kTileWarps<T>;
+// Columns of a part; its last tile may hold fewer than 16 blocks, and its last block fewer than 128 columns.
+__device__ __forceinline__ int columns_of(const core::LogpProblem& problem, const Part<order::RowV1>& part) {
+  return static_cast<int>(min(std::int64_t{part.count} * order::kBlock,
+                              problem.vocab - std::int64_t{part.first} * order::kBlock));
 }
 
-// `aligned`: rows of a 16-bit type, all on boundaries of 16 bytes, and many.
-template <class T, bool scaled, bool entropy, bool aligned>
-__global__ void __launch_bounds__(32 * (aligned ? kTileWarps<T> : kCodeWarps<T>),
-                                  tile_ctas<T, scaled, aligned>())
+template <class T, bool scaled, bool entropy>
+__global__ void __launch_bounds__(32 * kCodeWarps<T>, kResidentWarps<T> / kMostTileWarps<T>)
     logp_forward_tile(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
                       const PartScratch scratch) {
   using Row = order::RowV1;
@@ -78,57 +68,44 @@ __global__ void __launch_bounds__(32 * (aligned ? kTileWarps<T> : kCodeWarps<T>)
     return;
   }
 
-  // Columns of the part; the last tile may hold fewer than 16 blocks, and its last block fewer than 128 columns.
-  const int columns = static_cast<int>(min(std::int64_t{part.count} * order::kBlock,
-                                           problem.vocab - std::int64_t{part.first} * order::kBlock));
-  const T* const row = problem.logits.at<T>(part.row);
-  const T* const x = row + std::int64_t{part.first} * order::kBlock;
-  const int first = warp * Tiles::kColumns, step = warps * Tiles::kColumns;
+  const int columns = columns_of(problem, part);
+  const int tiles = (part.count + Tiles::kBlocks - 1) / Tiles::kBlocks;
+  const int whole = columns / Tiles::kColumns;
+  const T* x = problem.logits.at<T>(part.row);
+  const std::int64_t skipped = (std::int64_t{part.first} + warp * Tiles::kBlocks) * order::kBlock;
   char* mine = dynamic + warp * Tiles::kSharedBytes;
-  std::conditional_t<aligned, AlignedTileCopy<T>, TileCopy<T>> copy = [&] {
-    if constexpr (aligned)
-      return AlignedTileCopy<T>(mine, x, columns, lane);
-    else
-      return TileCopy<T>(mine, x + first, row + problem.vocab, step * static_cast<int>(sizeof(T)), lane);
-  }();
-  const auto start = [&](int column) {
-    if constexpr (aligned)
-      copy.start(column, lane, problem.logits.data);
-    else
-      copy.start(column + Tiles::kColumns <= columns, lane);
-  };
-  if (first < columns) start(first);
+  TileCopy<T> copy(mine, x + skipped, x + problem.vocab, warps * Tiles::kBytes, lane);
+  if (warp < tiles) copy.start(warp < whole, lane);
 
   const float it = scaled ? inverse_temperature<Row>(problem, part.row) : 1.0f;
-  if (threadIdx.x == 0) shared.z_target = order::to_float(row[id]) * it;
+  if (threadIdx.x == 0) shared.z_target = order::to_float(x[id]) * it;
   float* const stats = reinterpret_cast<float*>(dynamic + warps * Tiles::kSharedBytes);
   const bool second_half = lane >= 16;
-  const int shift = aligned ? 0 : shift_of(row);
+  const int shift = shift_of(x);
   const char* const my_block = mine + lane % 16 * Tiles::kPitch;
-  for (int column = first; column < columns; column += step) {
+  for (int tile = warp; tile < tiles; tile += warps) {
     copy_wait();
     __syncwarp();
-    if (column + Tiles::kColumns > columns && columns % order::kBlock != 0) {
-      fill_missing(mine, columns - column, shift, minus_infinity<T>(), lane);
+    if (tile >= whole && columns % order::kBlock != 0) {
+      fill_missing(mine, columns - tile * Tiles::kColumns, shift, minus_infinity<T>(), lane);
       __syncwarp();
     }
     HalfBlock<T> half;
-    half.template load<aligned>(my_block, lane / 16, shift);
+    half.load(my_block, lane / 16, shift);
     __syncwarp();
-    if (column + step < columns) start(column + step);
+    if (tile + warps < tiles) copy.start(tile + warps < whole, lane);
 
     const Extremes extreme = extremes(half);
     const float m = scaled ? extreme.max * it : extreme.max;
     const BlockSums sums = tile_sums<T, scaled, entropy>(half, it, m, extreme.min, second_half);
-    const int b = column / order::kBlock + lane % 16;
-    if (b * order::kBlock < columns) {
+    const int b = tile * Tiles::kBlocks + lane % 16;
+    if (b < part.count) {
       stats[second_half ? split.part_blocks + b : b] = second_half ? sums.s : m;
       if (entropy && second_half) stats[2 * split.part_blocks + b] = sums.u;
     }
   }
-  // That one may have other rows of the same call; who waits for this kernel's end waits for both.
+  // The kernel ahead may have other rows of the same call; who waits for this one's end waits for both.
   wait_for_kernel_ahead();
-  part = part_of<Row>(problem, split);  // kept over the loop it would not fit in registers
   part.stats = BlockStats<float>::at(stats, split.part_blocks, entropy);
   finish_part<Row>(problem, part, scratch, shared);
 }

@@ -31,38 +31,17 @@ __device__ __forceinline__ int shift_of(const T* row) {
   return sizeof(T) == 4 ? 0 : static_cast<int>(reinterpret_cast<std::uintptr_t>(row) % 4);
 }
 
-// Copies tiles of a row, or of a part of one, aligned to 16 bytes.
+// Copies the first `columns` columns of a tile from `x`, aligned to 16 bytes; `to` is this lane's place. Bytes behind them
+// become zero.
 template <class T>
-class AlignedTileCopy {
- public:
-  using Tiles = Tile<T>;
-
-  // `x`: the first of `columns` columns.
-  __device__ __forceinline__ AlignedTileCopy(char* shared, const T* x, int columns, int lane)
-      : to_(shared_address(shared) + Tiles::place(lane * 16)), columns_(columns), from_(x + lane * kCount) {}
-
-  // Starts the copies of the tile at `column`; `readable`: any address aligned to 16 bytes.
-  __device__ __forceinline__ void start(int column, int lane, const void* readable) const {
-    const T* const from = from_ + column;
-    int left = columns_ - column;
-    if (left >= Tiles::kColumns) {
-#pragma unroll
-      for (int i = 0; i < Tiles::kCopies; ++i) copy16(to_ + i * Tiles::kStep, from + i * 32 * kCount);
-      return;
-    }
-    left -= lane * kCount;
+__device__ __forceinline__ void copy_first(std::uint32_t to, const T* x, int columns, int lane) {
+  constexpr int kCount = 16 / static_cast<int>(sizeof(T));
 #pragma unroll 1
-    for (int i = 0; i < Tiles::kCopies; ++i, left -= 32 * kCount)
-      copy16_partial(to_ + i * Tiles::kStep, left > 0 ? from + i * 32 * kCount : readable,
-                     min(max(left, 0), kCount) * static_cast<int>(sizeof(T)));
+  for (int i = 0; i < Tile<T>::kCopies; ++i) {
+    const int at = (i * 32 + lane) * kCount, left = min(max(columns - at, 0), kCount);
+    copy16_partial(to + i * Tile<T>::kStep, left > 0 ? x + at : x, left * static_cast<int>(sizeof(T)));
   }
-
- private:
-  static constexpr int kCount = 16 / static_cast<int>(sizeof(T));
-  std::uint32_t to_;
-  int columns_;
-  const T* from_;
-};
+}
 
 // Copies the tiles of one warp, one after the other, from a row aligned to its element size.
 template <class T>

@@ -37,7 +37,7 @@ int clusters_at_once(int cluster, const core::DeviceCall& call) {
 // A row gets as many CTAs as a cluster may have and all rows find at once (two at least, for a kernel without clusters
 // may not send), and they get four units each.
 template <class T>
-FewPlan few_plan(const core::LogpProblem& problem, const core::DeviceCall& call) {
+FewPlan few_plan(const core::LogpProblem& problem, bool scaled, const core::DeviceCall& call) {
   const auto units = static_cast<int>((problem.vocab + Spread<T>::kUnit - 1) / Spread<T>::kUnit);
   const auto fits = [&](int cluster) {
     return 4 * cluster <= units && clusters_at_once(cluster, call) >= problem.rows;
@@ -46,8 +46,8 @@ FewPlan few_plan(const core::LogpProblem& problem, const core::DeviceCall& call)
   while (cluster > 2 && !fits(cluster)) --cluster;
   const auto divided = [](int a, int b) { return (a + b - 1) / b; };
   FewPlan plan{};
-  plan.shape = {cluster,
-                divided(units, cluster) <= kFewWarpsOfOne<T> ? 1 : divided(units, cluster * kFewWarps)};
+  const int of_one = scaled ? kFewWarpsOfOne<T, true> : kFewWarpsOfOne<T, false>;
+  plan.shape = {cluster, divided(units, cluster) <= of_one ? 1 : divided(units, cluster * kFewWarps)};
   plan.warps = divided(units, cluster * plan.shape.units);
   return plan;
 }
@@ -86,7 +86,7 @@ bool launch_few(const core::LogpProblem& problem, const core::DeviceCall& call) 
   if (problem.vocab % Spread<T>::kCount != 0) return false;  // a vector exists or does not
   const bool scaled = problem.row_temperature || problem.temperature != 1.0,
              entropy = problem.wants_entropy();
-  const FewPlan plan = few_plan<T>(problem, call);
+  const FewPlan plan = few_plan<T>(problem, scaled || entropy, call);
   const int needed = plan.warps * (plan.staged() ? Spread<T>::kUnitBytes : 0) +
                      few_bytes(plan.warps, plan.shape, Spread<T>::kBlocks, entropy);
   if (needed + (1 << 10) > traits(call.device).shared_bytes) return false;

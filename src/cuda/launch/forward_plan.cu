@@ -3,8 +3,8 @@
 #include <bit>
 
 #include "cuda/kernel/block_warp.cuh"
+#include "cuda/kernel/logp_forward_pairs.cuh"
 #include "cuda/kernel/logp_forward_spread.cuh"
-#include "cuda/kernel/logp_forward_tile.cuh"
 
 namespace samebits::cuda {
 namespace {
@@ -53,7 +53,7 @@ Widths widths_of(const core::LogpProblem& problem, const DeviceTraits& device) {
   if (problem.dtype != DType::kFloat32) {
     Widths widths = kTileWidths<order::BFloat16>;
     if (device.major == 9 && is_aligned(problem) && !is_scaled(problem))
-      widths.resident = kResidentWarps16Sm90;
+      widths.resident = kResidentWarpsPlainSm90;
     return widths;
   }
   Widths widths = kTileWidths<float>;
@@ -106,7 +106,7 @@ ForwardPlan plan_forward(const core::LogpProblem& problem, const DeviceTraits& d
   plan.parts = static_cast<int>(plan.cluster ? parts : divided(blocks, plan.part_blocks));
   plan.rows_per_turn = std::min(problem.rows, kMaxItems / plan.parts);
   const bool aligned = !problem.binary64 && is_aligned(problem), wide = problem.dtype == DType::kFloat32;
-  plan.aligned = aligned && !wide && !few;
+  plan.pairs = aligned && !wide && !few;
   plan.spread = plan.parts == 1 && wide && aligned && problem.vocab % Spread<float>::kCount == 0;
   if (plan.spread) plan.warps = is_short(problem) ? kSpreadWarpsShort : kSpreadWarps;
   if (plan.parts == 1 && clusters && !wide && !problem.binary64 && plan.rows_per_turn == problem.rows)

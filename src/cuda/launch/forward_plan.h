@@ -10,8 +10,8 @@ struct ForwardPlan {
   bool cluster;  // the parts of a row meet in a cluster, else in global memory
   bool spread;   // logp_forward_spread can take the rows, which are not cut
   int parts, part_blocks;
-  int warps;     // of a CTA
-  bool aligned;  // the code for many rows of 16-bit types, all on boundaries of 16 bytes, can take them
+  int warps;   // of a CTA
+  bool pairs;  // logp_forward_pairs takes the rows
   // Rows that start last, cut in two for a launch of their own, which fills up what those before leave idle as they end.
   std::int64_t last_rows;
   int last_part_blocks;

@@ -19,7 +19,7 @@ void run_tile(const core::LogpProblem& problem, GradientShared<order::RowV1>* ro
               const core::DeviceCall& call) {
   const Kernel kernel = problem.grad_entropy ? logp_backward_tile<T, true> : logp_backward_tile<T, false>;
   // With the row at hand a CTA does little but its columns.
-  const int most = rows == nullptr ? 4 : sizeof(T) == 4 ? 1 : 2;
+  const int most = rows == nullptr ? 4 : 2;
   const int steps = steps_of(problem, kStepColumns<T>, traits(call.device).multiprocessors, most);
   if (rows != nullptr)
     launch("gradient_rows", gradient_rows<order::RowV1>,

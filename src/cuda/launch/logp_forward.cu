@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/kernel/logp_forward_64.cuh"
+#include "cuda/kernel/logp_forward_pairs.cuh"
 #include "cuda/kernel/logp_forward_spread.cuh"
 #include "cuda/kernel/logp_forward_tile.cuh"
 #include "cuda/launch/forward_few.h"
@@ -15,10 +16,16 @@ namespace {
 
 using Kernel = void (*)(core::LogpProblem, RowSplit, PartScratch);
 
-template <class T, bool aligned>
+template <class T>
 Kernel tile_kernel(bool scaled, bool entropy) {
-  if (entropy) return logp_forward_tile<T, true, true, aligned>;
-  return scaled ? logp_forward_tile<T, true, false, aligned> : logp_forward_tile<T, false, false, aligned>;
+  if (entropy) return logp_forward_tile<T, true, true>;
+  return scaled ? logp_forward_tile<T, true, false> : logp_forward_tile<T, false, false>;
+}
+
+template <class T>
+Kernel pairs_kernel(bool scaled, bool entropy) {
+  if (entropy) return logp_forward_pairs<T, true, true>;
+  return scaled ? logp_forward_pairs<T, true, false> : logp_forward_pairs<T, false, false>;
 }
 
 template <int warps>
@@ -41,12 +48,11 @@ Choice choose(const core::LogpProblem& problem, const ForwardPlan& plan) {
     return {"logp_forward_spread",
             (wide ? spread_kernel<kSpreadWarps> : spread_kernel<kSpreadWarpsShort>)(scaled, plan.entropy), 0};
   }
-  const auto choice = [&]<class T>(T) {
-    constexpr bool kEither = sizeof(T) == 2;  // code of its own for aligned rows
-    return Choice{
-        "logp_forward_tile",
-        (plan.aligned && kEither ? tile_kernel<T, kEither> : tile_kernel<T, false>)(scaled, plan.entropy),
-        plan.warps * Tile<T>::kSharedBytes};
+  const auto choice = [&]<class T>(T) -> Choice {
+    const int bytes = plan.warps * Tile<T>::kSharedBytes;
+    if constexpr (sizeof(T) == 2)
+      if (plan.pairs) return {"logp_forward_pairs", pairs_kernel<T>(scaled, plan.entropy), bytes};
+    return {"logp_forward_tile", tile_kernel<T>(scaled, plan.entropy), bytes};
   };
   switch (problem.dtype) {
     case DType::kFloat32: return choice(float{});
@@ -72,7 +78,8 @@ std::size_t scratch_bytes(const ForwardPlan& plan) {
 std::size_t logp_scratch_bytes(const core::LogpProblem& problem, const core::DeviceCall& call) {
   if (problem.rows == 0) return 0;
   const DeviceGuard guard(call.device);
-  core::LogpProblem larger = problem;  // it may not say yet whether entropy is wanted
+  // Of forward and of backward, which use the same; it may not be known yet whether entropy is wanted.
+  core::LogpProblem larger = problem;
   larger.row_entropy_sum = &larger;
   const std::size_t most = std::max(scratch_bytes(plan_of(larger, call)), gradient_rows_bytes(problem));
   return Scratch::padded(with_row_list(problem, call, most));
