@@ -14,7 +14,7 @@ from typing import Any
 KERNELS = r"regex:sm90_product|nvjet|gemm|cutlass|largest_element|logp_(forward|backward)"
 SECTIONS = ("SpeedOfLight", "ComputeWorkloadAnalysis", "WarpStateStats")
 # Rows of the head that are profiled; 0: `logp`.
-SHAPES = (64, 2048, 0)
+SHAPES = (64, 2048, 8192, 0)
 # Kernels of a shape: behind the products and the steps' first ones, the same come again for other columns.
 MOST = 12
 # Nothing under so many microseconds is listed.
