@@ -74,41 +74,51 @@ __host__ __device__ inline int few_bytes(int warps, const FewShape& shape, int u
 // copy waits while the warp computes on the one before it. More of them under way are slower: the first one comes later.
 template <class T, bool staged>
 struct FewLoads {
-  static constexpr int kWarpBytes = staged ? Spread<T>::kUnitBytes : 0;
-  const T* from;  // the lane's first column
-  int column, vocab;
-  char* staging;
-  Spread<T> held;
+  using Part = Spread<T>;
+  static constexpr int kWarpBytes = staged ? Part::kUnitBytes : 0;
+  const T* from;          // the lane's first column of the unit that is loaded next
+  int left;               // columns of the row from that unit's first one on, the same for the warp
+  std::uint32_t staging;  // the lane's place
+  Part held;
 
-  __device__ __forceinline__ void start(int unit) {
-    if constexpr (staged) {
-      const int ahead = unit * Spread<T>::kUnit;
+  __device__ __forceinline__ void start(int lane) {
+    if (left >= Part::kUnit) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (column + ahead + 32 * k < vocab) copy16(shared_address(staging) + k * 512, from + ahead + 32 * k);
-    } else if (column + 96 < vocab) {  // all four
-#pragma unroll
-      for (int k = 0; k < 4; ++k) held.vectors[k] = load_once(from + 32 * k);
+      for (int k = 0; k < 4; ++k) load(k);
     } else {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        held.miss(k);
-        if (column + 32 * k < vocab) held.vectors[k] = load_once(from + 32 * k);
+        if constexpr (!staged) held.miss(k);
+        if (Part::column_of(lane) + 32 * k < left) load(k);
       }
     }
+    from += Part::kUnit, left -= Part::kUnit;
   }
-  // Each lane reads what it copied itself.
-  __device__ __forceinline__ void take(int unit) {
+  // The unit that started last. Each lane reads what it copied itself.
+  __device__ __forceinline__ void take(int lane) {
     if constexpr (staged) {
       copy_wait();
 #pragma unroll
-      for (int k = 0; k < 4; ++k) held.vectors[k] = *reinterpret_cast<const uint4*>(staging + k * 512);
-      const int first = column + unit * Spread<T>::kUnit;
-      if (first + Spread<T>::kUnit <= vocab) return;
+      for (int k = 0; k < 4; ++k) {
+        uint4& v = held.vectors[k];
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                     : "r"(staging + k * 512)
+                     : "memory");
+      }
+      if (left >= 0) return;
 #pragma unroll
       for (int k = 0; k < 4; ++k)
-        if (first + 32 * k >= vocab) held.miss(k);
+        if (Part::column_of(lane) + 32 * k >= left + Part::kUnit) held.miss(k);
     }
+  }
+
+ private:
+  __device__ __forceinline__ void load(int k) {
+    if constexpr (staged)
+      copy16(staging + k * 512, from + 32 * k);
+    else
+      held.vectors[k] = load_once(from + 32 * k);
   }
 };
 
@@ -125,7 +135,8 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
   let_kernel_behind_start();
   const int cluster = shape.cluster, rank = cluster_rank();
   const std::int64_t row = cluster_number();
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  const int warp = __shfl_sync(kWarp, threadIdx.x / 32, 0);  // the compiler knows then that it is the warp's
   const int number = rank * warps + warp, all_warps = warps * cluster, units = shape.units;
   auto* const sums =
       reinterpret_cast<std::uint64_t*>(dynamic + warps * FewLoads<T, staged>::kWarpBytes);  // S, then U
@@ -142,11 +153,11 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
   wait_for_kernel_ahead();
   const std::int64_t id = problem.target_first(row);
   FewLoads<T, staged> loads;
-  loads.vocab = static_cast<int>(problem.vocab);
-  loads.column = number * units * Part::kUnit + Part::column_of(lane);
-  loads.from = problem.logits.template at<T>(row) + loads.column;
-  loads.staging = dynamic + warp * loads.kWarpBytes + lane * 16;
-  loads.start(0);
+  const int first = number * units * Part::kUnit;
+  loads.left = static_cast<int>(problem.vocab) - first;
+  loads.from = problem.logits.template at<T>(row) + first + Part::column_of(lane);
+  loads.staging = shared_address(dynamic) + warp * loads.kWarpBytes + lane * 16;
+  loads.start(lane);
 
   const core::RowKind kind = problem.kind(row, id);
   if (kind != core::RowKind::kLive) {
@@ -161,12 +172,13 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
 
   float max = -order::infinity<float>(), m = max;
   BlockSums block{0, 0};
+  float* to = stats + lane / Part::kLanes * (entropy ? 3 : 2);  // of the lane's block in the unit
 #pragma unroll 1
   for (int i = 0; i < units; ++i) {
     const bool last = i == units - 1;
-    loads.take(i);
+    loads.take(lane);
     const Extremes extreme = extremes(loads.held);
-    if (staged && !last) loads.start(i + 1);
+    if (staged && !last) loads.start(lane);
     m = scaled ? extreme.max * it : extreme.max;
     max = max_nan(max, m);
     if (last) {
@@ -182,10 +194,10 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
     else
       block = spread_sums<T, scaled, entropy, false>(loads.held, it, m, lane);
     if (!last && lane % Part::kLanes == 0) {
-      float* const to = stats + (i * Part::kBlocks + lane / Part::kLanes) * (entropy ? 3 : 2);
       to[0] = m, to[1] = block.s;
       if constexpr (entropy) to[2] = block.u;
     }
+    to += Part::kBlocks * (entropy ? 3 : 2);
   }
 
   barrier_wait(&maxima_came, 0);
