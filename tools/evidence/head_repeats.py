@@ -1,10 +1,12 @@
-"""One step of linear_logp over and over: every bit of every result against the first time, on the device."""
+"""A step of linear_logp over and over, P saved and computed anew in turn: every bit against the first."""
 
 from typing import Any, NamedTuple
 
 import torch
 
-from . import head_cases, heads
+import samebits as sb
+
+from . import head_cases
 from .bits import words
 
 
@@ -39,22 +41,25 @@ def record(some: Repeats, device: str) -> dict[str, Any]:
     hidden, weight = case.matrix("a", every), case.weight(torch.arange(case.vocab, device=device))
     targets, upstreams = case.targets(every), case.upstreams(every)
 
-    def step() -> list[torch.Tensor]:
-        results = heads.OPS.linear_logp_forward(hidden, weight, targets, None, True, True, True, "auto", 0)
-        gradients = heads.OPS.linear_logp_backward(
-            hidden, weight, targets, None, *results[3:6], *upstreams, True, True, False, "auto", None
-        )
-        return [words(value) for value in (*results[:6], *gradients[:2])]
+    leaves = [hidden.requires_grad_(), weight.requires_grad_()]
 
-    first = step()
+    def step(memory: str) -> list[torch.Tensor]:
+        results = sb.linear_logp(*leaves, targets, return_lse=True, memory=memory)
+        gradients = torch.autograd.grad(results, leaves, upstreams[:2])
+        return [words(value.detach()) for value in (*results, *gradients) if value is not None]
+
+    first = step("recompute")
     differing = torch.zeros((), dtype=torch.int64, device=device)
     busy = torch.cuda.Stream(device) if device != "cpu" else None
     for number in range(some.times):
         if busy is not None and number >= some.times - some.beside:
-            with torch.cuda.stream(busy):
-                for _ in range(4):
-                    torch.mm(hidden, weight[:8192].t())
-        same = [(left == right).all() for left, right in zip(step(), first, strict=True)]
+            # From here to about the end of the step: as many products as one of logits has columns.
+            busy.wait_stream(torch.cuda.current_stream(device))
+            with torch.cuda.stream(busy), torch.no_grad():
+                for at in range(0, 4 * case.vocab, 8192):
+                    torch.mm(hidden, weight[at % (case.vocab - 8192) :][:8192].t())
+        again = step(("recompute", "save")[number % 2])
+        same = [(left == right).all() for left, right in zip(again, first, strict=True)]
         differing += ~torch.stack(same).all()
     return {**some._asdict(), "steps_that_differ": int(differing)}
 

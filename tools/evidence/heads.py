@@ -111,7 +111,7 @@ def _invariances(case: Case, weight, whole, gradients) -> dict[str, int]:
     alone = backward(case, weight, live, case.targets(live), packed, (False, True))[1]
     found["packed against padded, grad_weight"] = _differ(alone, gradients[1])
     found |= _half_masked(case, weight, whole, gradients[0])
-    if case.dtype == "bfloat16" and case.contract == "auto":
+    if case.dtype == "bfloat16" and case.contract == "auto" and _has_library(case, weight):
         found["forward against cuBLASLt and logp"] = _library(case, weight, whole)
     if not case.entropy:
         half = case.rows * case.vocab  # bytes: about half of the rows of 16-bit probabilities
@@ -141,19 +141,28 @@ def _half_masked(case: Case, weight, whole, grad_hidden) -> dict[str, int]:
     among = dict(zip(whole, results, strict=False))
     padded = backward(case, weight, every, targets, among, (True, True))
     alone = backward(case, weight, live, targets[live], {n: v[live] for n, v in among.items()}, (False, True))
+    dead = every[targets < 0]
+    wanted = {"lse": -torch.inf, "row_max": -torch.inf}  # of rows that take no part; everything else is +0
     return {
         "half masked": _differ(padded[0][live], grad_hidden[live])
         + sum(_differ(v[live], whole[n][live]) for n, v in among.items()),
+        "half masked, rows that take no part": sum(
+            _differ(v[dead], torch.full_like(v[dead], wanted.get(n, 0)))
+            for n, v in {**among, "grad_hidden": padded[0]}.items()
+        ),
         "half masked against packed, grad_weight": _differ(padded[1], alone[1]),
     }
+
+
+def _has_library(case: Case, weight) -> bool:
+    """Whether the library's product is one of the engines."""
+    one = case.matrix("a", torch.zeros(1, dtype=torch.int64, device=weight.device))
+    return "cublaslt" in sb.plan("matmul", one, weight.t(), contract="tc16").provenance.get("engines", ())
 
 
 def _library(case: Case, weight, whole) -> int:
     """Rows of logp, lse and entropy that differ from those of logits by the library's product."""
     every = torch.arange(case.rows, device=weight.device)
-    engines = sb.plan("matmul", case.matrix("a", every[:1]), weight.t(), contract="tc16").provenance
-    if "cublaslt" not in engines.get("engines", ()):
-        return 0
     count = 0
     for at in every.split(8192):
         logits = sb.matmul(case.matrix("a", at), weight.t(), contract="tc16", out_dtype=torch.float32,

@@ -112,6 +112,11 @@ struct Vector {
   static constexpr int kCount = 16 / static_cast<int>(sizeof(T));
   std::uint32_t words[4];
 
+  // Any values, at no cost: one that is not loaded is computed on, too, and is not stored.
+  __device__ __forceinline__ Vector() {
+#pragma unroll
+    for (std::uint32_t& word : words) asm("" : "=r"(word));
+  }
   __device__ __forceinline__ void load(const char* from) {
     const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
     words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
@@ -178,7 +183,7 @@ __device__ __forceinline__ float lowest_of(const Vectors<T>& vectors) {
 }
 
 // The gradient of columns that are not the target, in place of their logits. `scaled`: there is a temperature; `clamped`:
-// some may lie below the cut.
+// some may lie below the cut, or have a probability that rounds to 0.
 template <class T, bool entropy, bool scaled, bool clamped>
 __device__ __forceinline__ void gradient_of(Vectors<T>& vectors, const order::GradientRow<order::RowV1>& g) {
 #pragma unroll
@@ -192,7 +197,7 @@ __device__ __forceinline__ void gradient_of(Vectors<T>& vectors, const order::Gr
       const float k = entropy ? order::fma(g.slope, d, g.offset) : g.offset;
       float result = k * p;
       if constexpr (scaled) result = result * g.inverse_temperature;
-      value[i] = clamped && d < order::RowV1::kCut ? 0.0f : result;
+      value[i] = clamped && (d < order::RowV1::kCut || p == 0.0f) ? 0.0f : result;
     }
     vector.set(value);
   }
@@ -200,7 +205,8 @@ __device__ __forceinline__ void gradient_of(Vectors<T>& vectors, const order::Gr
 
 template <class T, bool entropy>
 __device__ __forceinline__ void gradient_of(Vectors<T>& vectors, const order::GradientRow<order::RowV1>& g) {
-  if (lowest_of(vectors) * g.inverse_temperature - g.max < order::RowV1::kCut)
+  constexpr float kLeastScale = 0x1p-22f;  // of it and an exponential the product is not 0
+  if (lowest_of(vectors) * g.inverse_temperature - g.max < order::RowV1::kCut || g.scale < kLeastScale)
     gradient_of<T, entropy, true, true>(vectors, g);
   else if (g.inverse_temperature != 1.0f)
     gradient_of<T, entropy, true, false>(vectors, g);

@@ -20,8 +20,12 @@ class Pace {
     const std::uint32_t clusters = gridDim.x / static_cast<unsigned>(cluster);
     add(1);
     const std::uint32_t wanted = static_cast<std::uint32_t>(stages_ / kStages - ahead_) * clusters;
-    for (int i = 0; i < kTries && static_cast<int>(wanted - counted()) > 0; ++i) {
-    }
+    int tries = kTries;
+    while (static_cast<int>(wanted - counted()) > 0)
+      if (--tries == 0) {
+        ++ahead_;  // one that cannot start, beside another kernel, is waited for ever more rarely
+        break;
+      }
   }
   // Nobody waits for one that has no more.
   __device__ __forceinline__ void end() const {

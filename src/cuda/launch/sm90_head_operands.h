@@ -56,7 +56,7 @@ class Sm90Counters {
  public:
   static constexpr std::size_t kBytes = std::size_t{8} << 10;
 
-  void use(void* memory) { counters_ = static_cast<std::uint32_t*>(memory); }
+  void use(void* memory) { counters_ = static_cast<std::uint32_t*>(memory), used_ = 0; }
 
   // One that is 0 when the next kernel of the stream begins.
   std::uint32_t* next(const core::DeviceCall& call) {
