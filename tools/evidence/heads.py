@@ -6,6 +6,7 @@ columns of the targets alone.
 
 import base64
 import hashlib
+import zlib
 from typing import Any
 
 import numpy
@@ -77,13 +78,12 @@ def digests(tensor: torch.Tensor) -> list[str]:
 
 
 def _packed(tensor: torch.Tensor) -> str:
-    return base64.b64encode(words(tensor.cpu()).numpy().tobytes()).decode()
+    return base64.b64encode(zlib.compress(words(tensor.cpu()).numpy().tobytes(), 9)).decode()
 
 
 def _unpacked(text: str, dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    return (
-        torch.from_numpy(numpy.frombuffer(base64.b64decode(text), numpy.uint8).copy()).view(dtype).view(shape)
-    )
+    unpacked = numpy.frombuffer(zlib.decompress(base64.b64decode(text)), numpy.uint8)
+    return torch.from_numpy(unpacked.copy()).view(dtype).view(shape)
 
 
 def _differ(left: torch.Tensor, right: torch.Tensor) -> int:
