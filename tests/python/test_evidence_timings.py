@@ -222,5 +222,6 @@ def test_more_memory_than_is_promised_is_a_problem():
 
 def test_every_group_runs_the_shapes_it_names():
     assert [shape.rows for shape in head_timings.GROUPS["small"].shapes] == [64, 128, 256, 512]
-    assert {shape.size for shape in head_timings.GROUPS["shapes"].shapes} == {2688, 4096, 7168}
+    assert [shape.rows for shape in head_timings.GROUPS["large"].shapes] == [2048, 4096, 8192, 16384]
+    assert {shape.size for shape in head_timings.GROUPS["shapes"].shapes} == {4096, 7168}
     assert head_timings.GROUPS["memory"].shapes == (head_timings.Shape(65536),)

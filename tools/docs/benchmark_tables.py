@@ -144,7 +144,7 @@ def gpu_head(root: Path) -> str:
 
 
 HEAD_GROUPS = {
-    "small": "Few tokens, each call after a read of a gigabyte, which hides the time of Python",
+    "small": "Few tokens, each call after products that are not timed, which hide the time of Python",
     "shapes": "Other shapes",
     "sums": "Against a head that gives the sum over the tokens alone",
 }

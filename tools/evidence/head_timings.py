@@ -112,6 +112,7 @@ class Head:
         calls: Calls = {
             "bare product: logits": lambda: torch.mm(x, w.t(), out=room[0]),
             "samebits": lambda: sb.linear_logp(x, w, self.targets),
+            "samebits, product: logits": lambda: sb.matmul(x, w.t(), contract="tc16"),
         }
         if masked:
             calls["samebits, half of the rows masked"] = lambda: sb.linear_logp(x, w, self.masked)
