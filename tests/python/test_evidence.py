@@ -175,6 +175,12 @@ def test_a_record_of_a_head_is_checked_row_by_row_and_column_by_column():
         assert heads.problems(record) == [] and heads.differing_samples(record) == []
         record["columns"][5] = record["samples"]["grad_hidden"][1] = "0" * 32
         assert len(heads.differing_samples(record)) == 2
+        statistics, samples = record["statistics"], record["samples"]
+        statistics["row_sum"] = statistics["row_entropy_sum"]
+        del samples["logp"]
+        found = heads.differing_samples(record)
+        assert f"{case.name} row_sum: not the statistics of the recorded digest" in found
+        assert f"{case.name} logp: not recorded" in found
 
 
 def test_a_row_of_a_head_that_depends_on_its_layout_is_counted():

@@ -77,6 +77,10 @@ def digests(tensor: torch.Tensor) -> list[str]:
     return [hashlib.sha256(words(row).numpy().tobytes()).hexdigest()[:32] for row in tensor]
 
 
+def _sha256(tensor: torch.Tensor) -> str:
+    return hashlib.sha256(words(tensor).cpu().numpy().tobytes()).hexdigest()
+
+
 def _packed(tensor: torch.Tensor) -> str:
     return base64.b64encode(zlib.compress(words(tensor.cpu()).numpy().tobytes(), 9)).decode()
 
@@ -224,9 +228,7 @@ def record(case: Case, device: str) -> dict[str, Any]:
         "case": case._asdict(),
         "rows_that_differ_from_the_cpu": counts,
         "rows_that_differ_on_the_gpu": _invariances(case, weight, whole, gradients),
-        "sha256": {
-            n: hashlib.sha256(words(v).cpu().numpy().tobytes()).hexdigest() for n, v in on_gpu.items()
-        },
+        "sha256": {n: _sha256(v) for n, v in on_gpu.items()},
         "samples": {name: digests(value) for name, value in on_cpu.items()},
     }
     if case.kept:
@@ -262,18 +264,23 @@ def differing_samples(record: dict[str, Any]) -> list[str]:
     """Sampled rows and columns for which this machine's CPU gives other bits than were recorded."""
     case = Case(**record["case"])
     ours = {name: digests(value) for name, value in sample(case, "cpu").items()}
-    theirs = dict(record["samples"])
-    if "statistics" in record:
+    theirs, found = dict(record["samples"]), []
+    if case.kept:
         wide = case.dtype == "float64"
         shape = (case.rows, 2) if wide else (case.rows,)
         kinds = {"row_max": ((torch.float64 if wide else torch.float32), (case.rows,)),
                  "row_sum": (torch.int64, shape), "row_entropy_sum": (torch.int64, shape)}  # fmt: skip
         statistics = {
-            name: _unpacked(text, kinds[name][0], *kinds[name][1])
-            for name, text in record["statistics"].items()
+            name: _unpacked(record["statistics"][name], dtype, *of) for name, (dtype, of) in kinds.items()
         }
+        found += [
+            f"{case.name} {name}: not the statistics of the recorded digest"
+            for name, value in statistics.items()
+            if _sha256(value) != record["sha256"][name]
+        ]
         ours["columns"], theirs["columns"] = digests(columns(case, statistics, "cpu")), record["columns"]
-    return [
+    found += [f"{case.name} {name}: not recorded" for name in ours.keys() - theirs.keys()]
+    return found + [
         f"{case.name} {name} {at}: other bits than recorded"
         for name, recorded in theirs.items()
         for at, (left, right) in enumerate(zip(recorded, ours[name], strict=True))
