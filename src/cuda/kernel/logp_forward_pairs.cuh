@@ -33,12 +33,7 @@ __global__ void __launch_bounds__(32 * kTileWarps<T>, pairs_ctas<T, scaled>())
   const int warp =
       __shfl_sync(kWarp, threadIdx.x / 32, 0);  // so that the compiler knows that branches are the warp's
   const std::int64_t id = problem.target(part.row);
-  const core::RowKind kind = problem.kind(part.row, id);
-  if (kind != core::RowKind::kLive) {
-    wait_for_kernel_ahead();
-    if (part.index == 0 && threadIdx.x == 0) write_other_row<Row>(problem, part.row, kind);
-    return;
-  }
+  if (!takes_part(problem, part, id)) return;
 
   const int columns = columns_of(problem, part), whole = columns / Tiles::kColumns;
   const T* const row = problem.logits.at<T>(part.row);

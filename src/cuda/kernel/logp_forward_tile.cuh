@@ -49,6 +49,16 @@ __device__ __forceinline__ int columns_of(const core::LogpProblem& problem, cons
                               problem.vocab - std::int64_t{part.first} * order::kBlock));
 }
 
+// Whether the row of a CTA takes part; one that does not is written here.
+__device__ __forceinline__ bool takes_part(const core::LogpProblem& problem, const Part<order::RowV1>& part,
+                                           std::int64_t id) {
+  const core::RowKind kind = problem.kind(part.row, id);
+  if (kind == core::RowKind::kLive) return true;
+  wait_for_kernel_ahead();
+  if (part.index == 0 && threadIdx.x == 0) write_other_row<order::RowV1>(problem, part.row, kind);
+  return false;
+}
+
 template <class T, bool scaled, bool entropy>
 __global__ void __launch_bounds__(32 * kCodeWarps<T>, kResidentWarps<T> / kMostTileWarps<T>)
     logp_forward_tile(const __grid_constant__ core::LogpProblem problem, const RowSplit split,
@@ -61,12 +71,7 @@ __global__ void __launch_bounds__(32 * kCodeWarps<T>, kResidentWarps<T> / kMostT
   Part<Row> part = part_of<Row>(problem, split);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const std::int64_t id = problem.target(part.row);
-  const core::RowKind kind = problem.kind(part.row, id);
-  if (kind != core::RowKind::kLive) {
-    wait_for_kernel_ahead();
-    if (part.index == 0 && threadIdx.x == 0) write_other_row<Row>(problem, part.row, kind);
-    return;
-  }
+  if (!takes_part(problem, part, id)) return;
 
   const int columns = columns_of(problem, part);
   const int tiles = (part.count + Tiles::kBlocks - 1) / Tiles::kBlocks;

@@ -1,6 +1,6 @@
 // Which tile a product on SM90 is cut into, and in which order: by the shape of the product, from a table that
-// `cuda_bench --tune` writes (sm90_choices.inc). No choice can change a bit, for every element is one chain of steps of 16 products whatever the
-// tiles are; a test runs all that can be chosen.
+// `cuda_bench --tune` writes (sm90_choices.inc). No choice can change a bit, for every element is one chain of steps of
+// 16 products whatever the tiles are; a test runs all that can be chosen.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace samebits::cuda {
 
-// What a product's epilogue does: the statistics of a head's logits, alone or with P saved; P; grad_hidden in integers or in sums
-// that are held; grad_weight; or a plain product.
+// What a product's epilogue does: the statistics of a head's logits, alone or with P saved; P; grad_hidden in integers or
+// in sums that are held; grad_weight; or a plain product.
 enum class Sm90Use { kStatistics, kSaveP, kFillP, kAddHidden, kHoldHidden, kAddWeight, kPlain };
 inline constexpr Sm90Use kSm90Uses[] = {Sm90Use::kStatistics, Sm90Use::kSaveP,      Sm90Use::kFillP,
                                         Sm90Use::kAddHidden,  Sm90Use::kHoldHidden, Sm90Use::kAddWeight,

@@ -51,7 +51,7 @@ struct Sm90HeadOperands {
   }
 };
 
-// Of launches whose clusters keep pace (Pace in sm90_product.cuh): a counter each, in memory that is used over and over.
+// Of launches whose clusters keep pace (Pace in sm90_pace.cuh): a counter each, in memory that is used over and over.
 class Sm90Counters {
  public:
   static constexpr std::size_t kBytes = std::size_t{8} << 10;
