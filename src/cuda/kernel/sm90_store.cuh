@@ -226,8 +226,19 @@ struct StoreRounded {
   }
 };
 
-// counts[row, column] += llrint(d * 2^w of the row); a row that meets something not finite is marked, and its counts mean nothing. Tiles of several
-// parts of K may add to the same counts at a time, and nobody waits for the counts to come.
+// `take(row, h)` of this thread's live rows says whether all of their elements are finite; a row of which not is marked.
+template <class Take>
+__device__ __forceinline__ void take_rows(const Fragment& at, const LiveShape& live, std::int32_t* not_finite,
+                                          Take take) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = at.row + 8 * h;
+    if (row < live.rows && !take(row, h)) not_finite[row] = 1;
+  }
+}
+
+// counts[row, column] += llrint(d * 2^w of the row); those of a marked row mean nothing. Tiles of several parts of K may
+// add to the same counts at a time, and nobody waits for the counts to come.
 struct AddIntegers {
   static constexpr int kStagingBytes = 0;
   static constexpr bool kParts = true, kLong = false;
@@ -243,10 +254,7 @@ struct AddIntegers {
   __device__ __forceinline__ void run(float (&d)[n], int, const TileAt& tile, const LiveShape& live,
                                       char*) const {
     const Fragment at(tile);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = at.row + 8 * h;
-      if (row >= live.rows) continue;
+    take_rows(at, live, not_finite, [&](int row, int h) {
       const double scale = order::power_of_2(exponent[row]);
       auto* line = reinterpret_cast<unsigned long long*>(counts + row * stride + at.column);
       bool finite = true;
@@ -261,14 +269,14 @@ struct AddIntegers {
           atomicAdd(line + 8 * j + e, static_cast<unsigned long long>(count));
         }
       }
-      if (!finite) not_finite[row] = 1;
-    }
+      return finite;
+    });
   }
   __device__ void end() const {}
 };
 
-// sums[part][row, column] = d, of which the counts are made when their scale is known; a row that meets something not finite
-// is marked. On the way, the largest magnitude of B.
+// sums[part][row, column] = d, of which the counts are made when their scale is known. On the way, the largest magnitude
+// of B.
 struct HoldSums {
   static constexpr int kStagingBytes = 0;
   static constexpr bool kParts = true, kLong = false;
@@ -284,10 +292,7 @@ struct HoldSums {
   __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
                                       char*) const {
     const Fragment at(tile);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = at.row + 8 * h;
-      if (row >= live.rows) continue;
+    take_rows(at, live, not_finite, [&](int row, int h) {
       auto* to = reinterpret_cast<float2*>(sums + tile.part * part_stride + row * stride + at.column);
       bool finite = true;
 #pragma unroll
@@ -297,8 +302,8 @@ struct HoldSums {
         finite = finite && order::is_finite(value.x) && order::is_finite(value.y);
         to[4 * j] = value;
       }
-      if (!finite) not_finite[row] = 1;
-    }
+      return finite;
+    });
   }
   __device__ void end() const {}
 };
