@@ -73,11 +73,12 @@ struct WarpStore {
   }
 };
 
-// out = d, or out = RN(out + d) behind the first segment, in fp32; the bias comes last.
-template <class T>
+// out = d, or out = RN(out + d) behind the first segment, in fp32; the bias comes last. A total has no bias, and its pairs
+// of elements are there whole and aligned.
+template <class T, bool total = false>
 struct StoreSegment {
   static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false, kLong = false;
+  static constexpr bool kParts = false, kLong = total;
   template <class Tile>
   static constexpr bool kPairs = false;
   float* out;
@@ -91,7 +92,7 @@ struct StoreSegment {
   __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
                                       char*) const {
     if (live.depth == 0 && !first) return;
-    if (bias != nullptr)
+    if (!total && bias != nullptr)
       first ? store<true, true>(d, tile, live) : store<false, true>(d, tile, live);
     else
       first ? store<true, false>(d, tile, live) : store<false, false>(d, tile, live);
@@ -103,7 +104,7 @@ struct StoreSegment {
   __device__ __forceinline__ void store(const float (&d)[n], const TileAt& tile,
                                         const LiveShape& live) const {
     const Fragment at(tile);
-    const bool pairs = stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % 8 == 0;
+    const bool pairs = total || (stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % 8 == 0);
     const auto finished = [&](float value, float sum, int column) {
       if constexpr (!starts) value = sum + value;
       if constexpr (biased) value = value + order::to_float(bias[column * bias_stride]);
@@ -122,53 +123,10 @@ struct StoreSegment {
           float2* to = reinterpret_cast<float2*>(line + column);
           const float2 sum = starts ? float2{} : *to;
           *to = {finished(value.x, sum.x, column), finished(value.y, sum.y, column + 1)};
-        } else {
+        } else if (!total) {
           if (column < columns) line[column] = finished(value.x, starts ? 0.0f : line[column], column);
           if (column + 1 < columns)
             line[column + 1] = finished(value.y, starts ? 0.0f : line[column + 1], column + 1);
-        }
-      }
-    }
-  }
-};
-
-// The same without a bias, of pairs of elements that are there whole and aligned.
-struct StoreTotal {
-  static constexpr int kStagingBytes = 0;
-  static constexpr bool kParts = false, kLong = true;
-  template <class Tile>
-  static constexpr bool kPairs = false;
-  float* total;
-  std::int64_t stride;
-  int columns;  // even, as stride is
-  bool first;
-
-  template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
-                                      char*) const {
-    if (first) return store<true>(d, tile, live);
-    if (live.depth > 0) store<false>(d, tile, live);
-  }
-  __device__ void end() const {}
-
- private:
-  template <bool starts, int n>
-  __device__ __forceinline__ void store(const float (&d)[n], const TileAt& tile,
-                                        const LiveShape& live) const {
-    const Fragment at(tile);
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (at.row + 8 * h >= live.rows) continue;
-      auto* to = reinterpret_cast<float2*>(total + (at.row + 8 * h) * stride + at.column);
-#pragma unroll
-      for (int j = 0; j < n / 4; ++j) {
-        if (at.column + 8 * j >= columns) continue;
-        const float2 value = {d[4 * j + 2 * h], d[4 * j + 2 * h + 1]};
-        if constexpr (starts) {
-          to[4 * j] = value;
-        } else {
-          const float2 sum = to[4 * j];
-          to[4 * j] = {sum.x + value.x, sum.y + value.y};
         }
       }
     }

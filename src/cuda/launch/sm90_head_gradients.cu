@@ -71,7 +71,8 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
           {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
     });
   };
-  if (task.finish == nullptr) return run(StoreTotal{task.total, size, static_cast<int>(size), first});
+  if (task.finish == nullptr)
+    return run(StoreSegment<T, true>{task.total, size, static_cast<int>(size), first, nullptr, 0});
   const WeightFinish& finish = *task.finish;
   if (finish.accumulate) return run(FinishWeight<T, true>{task.total, size, first, finish, {}});
   const DenseMatrix out{finish.out, head.shape.dtype, size, task.columns, finish.stride};
