@@ -59,7 +59,7 @@ def test_cuda_on_without_a_compiler_fails_and_auto_reports(tmp_path):
     for torch in ("ON", "AUTO"):
         asked = (f"-DSAMEBITS_TORCH={torch}", "-DSAMEBITS_CUDA=AUTO")
         status, output = configure(tmp_path / torch, *asked, *hidden, env=env)
-        assert status == 0 and "CUDA: no CUDA compiler found" in output
+        assert status == 0 and "CUDA: not built: no CUDA compiler was found" in output
         assert "torch: built against torch" in output
 
 
