@@ -38,10 +38,14 @@ struct HeldSums {
   std::int64_t segments = 0, stride = 0;
 };
 
-// Fills all of these; `logit` is room for a number per position. Not `exponents`: the largest |weight| is found later, and w
-// of a row is made of it where it is needed.
+// most = the larger of itself and the largest |weight|.
+void find_largest_weight(const core::LinearLogpProblem& head, std::uint32_t* most,
+                         const core::DeviceCall& call);
+
+// Fills all of these but for the largest |weight|, of which w is made: where it is found later, w has no meaning here.
+// `logit` is room for a number per position.
 template <class Row>
 void prepare_head_rows(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
-                       typename Row::Real* logit, bool exponents, const core::DeviceCall& call);
+                       typename Row::Real* logit, const core::DeviceCall& call);
 
 }  // namespace samebits::cuda

@@ -8,7 +8,15 @@ namespace {
 
 using order::BFloat16, order::Float16;
 
-void largest_weight(const core::LinearLogpProblem& head, std::uint32_t* most, const core::DeviceCall& call) {
+order::Reference reference_rule(const core::LinearLogpProblem& head) {
+  if (!head.tc16) return order::Reference::kMax;
+  return head.hidden.dtype == DType::kBFloat16 ? order::Reference::kTarget : order::Reference::kShifted;
+}
+
+}  // namespace
+
+void find_largest_weight(const core::LinearLogpProblem& head, std::uint32_t* most,
+                         const core::DeviceCall& call) {
   core::Operand matrix = head.weight;
   std::int64_t rows = head.logp.vocab, columns = head.hidden_size;
   if (matrix.column_stride != 1 && matrix.row_stride == 1) {  // the largest is that of the transpose too
@@ -26,20 +34,10 @@ void largest_weight(const core::LinearLogpProblem& head, std::uint32_t* most, co
          {ctas, kLargestThreads}, call, matrix, rows, columns, most);
 }
 
-order::Reference reference_rule(const core::LinearLogpProblem& head) {
-  if (!head.tc16) return order::Reference::kMax;
-  return head.hidden.dtype == DType::kBFloat16 ? order::Reference::kTarget : order::Reference::kShifted;
-}
-
-}  // namespace
-
 template <class Row>
 void prepare_head_rows(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
-                       typename Row::Real* logit, bool exponents, const core::DeviceCall& call) {
+                       typename Row::Real* logit, const core::DeviceCall& call) {
   const core::LinearLogpProblem& head = problem.head;
-  check(cudaMemsetAsync(at.scalars, 0, sizeof(HeadScalars), stream_of(call)), "prepare_rows");
-  if (sizeof(typename Row::Real) == 4 && problem.grad_hidden && exponents)
-    largest_weight(head, &at.scalars->largest_weight, call);
   list_head_rows(head.logp, at.list, call);
   target_logits<Row>(head, at.list, logit, call);
   launch("prepare_rows", prepare_rows<Row>,
@@ -48,8 +46,8 @@ void prepare_head_rows(const core::LinearLogpGradient& problem, const HeadGradie
 }
 
 template void prepare_head_rows(const core::LinearLogpGradient&, const HeadGradientRows<order::RowV1>&,
-                                float*, bool, const core::DeviceCall&);
+                                float*, const core::DeviceCall&);
 template void prepare_head_rows(const core::LinearLogpGradient&, const HeadGradientRows<order::Row64V1>&,
-                                double*, bool, const core::DeviceCall&);
+                                double*, const core::DeviceCall&);
 
 }  // namespace samebits::cuda

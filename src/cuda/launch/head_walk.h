@@ -41,7 +41,10 @@ class HeadWalk {
 
   void run(Scratch& scratch) {
     engine_.use_scratch(at_.engine);
-    prepare_head_rows<Row>(problem_, at_.rows, at_.logit, split_.held_segments == 0, call_);
+    zero(at_.rows.scalars, 1);
+    if (kP && problem_.grad_hidden && split_.held_segments == 0)
+      find_largest_weight(problem_.head, &at_.rows.scalars->largest_weight, call_);
+    prepare_head_rows<Row>(problem_, at_.rows, at_.logit, call_);
     if constexpr (kP)
       if (sorts()) {
         const HeadRows& list = at_.rows.list;
