@@ -138,7 +138,7 @@ def linear_logp(
 
     Args:
         hidden: ``[..., H]`` float32, float64, bfloat16 or float16, any strides.
-        weight: ``[V, H]`` of the same dtype, any strides; V is 1 to 2^22.
+        weight: ``[V, H]`` of the same dtype, any strides; V is 1 to 2^22, H to 2^31.
         targets: ``[...]`` int32 or int64.
         bias: ``[V]`` of the same dtype, or None.
         temperature: as in :func:`logp`, and so the options below that are not named here.
@@ -232,6 +232,14 @@ def check_linear_logp(hidden, weight, targets, bias=None) -> None:
             f"{list(weight.shape)}{hint}"
         )
     _checks.leading(targets, hidden, "hidden")
+    for argument, value, what, size, most in (
+        ("weight", weight, "columns", weight.shape[1], 31),
+        ("hidden", hidden, "rows", targets.numel(), 36),
+    ):
+        if isinstance(size, int) and size > 1 << most:  # a compiler may leave it open
+            raise ValueError(
+                f"{argument}: has shape {list(value.shape)}, {size} {what}; may have at most 2^{most}"
+            )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(
             f"bias: has shape {list(bias.shape)}; must be [{weight.shape[0]}], the rows of weight"

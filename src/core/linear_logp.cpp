@@ -25,6 +25,7 @@ void check_head(const ConstTensorView& hidden, const ConstTensorView& weight, co
   if (weight.shape[0] == 0 || weight.shape[1] == 0)
     throw Error(ErrorCode::kInvalidArgument, "weight",
                 "has shape " + shape_text(weight) + "; must have at least one row and one column");
+  core::check_depth(weight, "weight", weight.shape[1], core::kMostHidden);
   const std::int64_t size = hidden.shape[hidden.rank - 1];
   if (size != weight.shape[1]) {
     const bool logits = size == weight.shape[0];

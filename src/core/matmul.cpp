@@ -48,6 +48,7 @@ core::MatmulProblem checked_problem(const ConstTensorView& a, const ConstTensorV
     throw Error(ErrorCode::kInvalidArgument, "b",
                 "has shape " + shape_text(b) + " and a has shape " + shape_text(a) + "; b must have " +
                     std::to_string(a.shape[1]) + " rows, as many as a has columns");
+  core::check_depth(a, "a", a.shape[1], core::kMostDepth);
   check_product_output(out, a, b);
   check_bias(options.bias, b.shape[1], a.dtype, out);
 

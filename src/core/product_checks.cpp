@@ -36,6 +36,13 @@ void check_matrix(const ConstTensorView& view, const char* name, const char* axe
   check_memory(view, name, device);
 }
 
+void check_depth(const ConstTensorView& view, const char* name, std::int64_t depth, std::int64_t most) {
+  if (depth > most)
+    throw Error(
+        ErrorCode::kInvalidArgument, name,
+        "has shape " + shape_text(view) + "; sums may be over at most " + std::to_string(most) + " products");
+}
+
 MatmulProblem product_problem(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& bias,
                               bool tc16, const TensorView& out) {
   MatmulProblem problem;

@@ -24,6 +24,13 @@ void check_operand(const ConstTensorView& view, const char* name);
 // The same, and a matrix on `device`; `axes` names its axes.
 void check_matrix(const ConstTensorView& view, const char* name, const char* axes, Device device);
 
+// The longest sums of a product, and of a head's logits. Operands whose elements coincide may be longer than any memory, and
+// would be worked on for ever.
+inline constexpr std::int64_t kMostDepth = std::int64_t{1} << 36, kMostHidden = std::int64_t{1} << 31;
+
+// Throws unless the sums over an axis of `view` are of at most so many products.
+void check_depth(const ConstTensorView& view, const char* name, std::int64_t depth, std::int64_t most);
+
 // The problem that operands make which were checked: a [M, K], b [K, N], out [M, N], bias [N] or absent.
 MatmulProblem product_problem(const ConstTensorView& a, const ConstTensorView& b, const ConstTensorView& bias,
                               bool tc16, const TensorView& out);

@@ -58,6 +58,14 @@ TEST(MatmulRefusal, shapes_that_do_not_fit_are_both_named) {
           [] { matmul(matrix({2, 3}), matrix({3, 5, 1}), output({2, 5})); });
 }
 
+TEST(MatmulRefusal, sums_longer_than_any_memory_are_not_begun) {
+  constexpr std::int64_t kHidden = std::int64_t{1} << 31, kDepth = std::int64_t{1} << 36;
+  refuses(ErrorCode::kInvalidArgument, "a", {"[2, 68719476737]", "at most 68719476736 products"},
+          [] { matmul(matrix({2, kDepth + 1}), matrix({kDepth + 1, 5}), output({2, 5})); });
+  refuses(ErrorCode::kInvalidArgument, "weight", {"[5, 2147483649]", "at most 2147483648 products"},
+          [] { head(matrix({4, kHidden + 1}), matrix({5, kHidden + 1})); });
+}
+
 TEST(MatmulRefusal, mixed_and_wrong_types) {
   refuses(ErrorCode::kType, "b", {"float64", "float32"},
           [] { matmul(matrix({2, 3}), matrix({3, 5}, DType::kFloat64), output({2, 5})); });

@@ -159,3 +159,26 @@ def test_what_finds_no_memory_is_named(name):
     with pytest.raises(RuntimeError) as caught:
         call()
     assert str(caught.value) == f"samebits: a tensor of shape {tensor} bytes, cannot be allocated on cpu"
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "size", "message"),
+    [
+        (1 << 40, 64, "hidden: has shape [1099511627776, 64], 1099511627776 rows; may have at most 2^36"),
+        (3, 1 << 40, "weight: has shape [5, 1099511627776], 1099511627776 columns; may have at most 2^31"),
+    ],
+    ids=["rows", "columns"],
+)
+def test_a_head_larger_than_any_memory_is_not_begun(rows, size, message, recorded):
+    hidden, weight = ones_by(rows, size, torch.bfloat16), ones_by(5, size, torch.bfloat16)
+    targets = T[:1].expand(rows)
+    with pytest.raises(ValueError) as caught:
+        sb.linear_logp(hidden.requires_grad_(recorded), weight, targets)
+    assert str(caught.value) == message
+    assert sb.plan("linear_logp", hidden, weight, targets).refusals == (message,)
+
+
+def test_a_product_over_more_than_any_memory_holds_is_not_begun():
+    with pytest.raises(ValueError, match=r"^a: has shape \[2, 1099511627776\]; sums may be over at most"):
+        sb.matmul(ones_by(2, 1 << 40), ones_by(1 << 40, 3))
