@@ -225,12 +225,12 @@ def logp(
             return _logp(logits, targets)
         elif out is None:
             return _logp(logits, ids, row_temperature, listed, *options)
-        elif _torch_private.transforms_active():
+        elif torch.compiler.is_compiling() or _torch_private.transforms_active():
+            # Compiled code counts the changes of a buffer where torch's own operator writes it.
             results = (_logp(logits, ids, row_temperature, listed, *options), None, None)
         else:
             _logp_out(logits, ids, out, row_temperature, rows, *options)
-            if not torch.compiler.is_compiling():
-                torch.autograd.graph.increment_version(out)
+            torch.autograd.graph.increment_version(out)
             return out
     except Exception as error:
         raise_clearly(error, _checks.logp, logits, targets, None, rows)

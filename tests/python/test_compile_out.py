@@ -137,3 +137,39 @@ def test_the_look_at_memory_is_never_compiled():
         warnings.filterwarnings("error", message="Dynamo does not know how to trace")
         compiled = torch.compile(lambda x, out: call(x, out).sum(), backend="eager")
         compiled(torch.randn(4, 6, requires_grad=True), torch.empty(4)).backward()
+
+
+def written_twice(call, compiled):
+    """A buffer that a product saved for backward is written again."""
+    out, w = torch.empty(4), torch.ones(4, requires_grad=True)
+    call, steps = compiled(call), torch.randn(2, 4, 6)
+    value = (call(steps[0], out) * w).sum()
+    call(steps[1], out)
+    value.backward()
+
+
+def written_twice_inside(call, compiled):
+    def steps(x, out, w):
+        value = (call(x[0], out) * w).sum()
+        call(x[1], out)
+        return value
+
+    compiled(steps)(torch.randn(2, 4, 6), torch.empty(4), torch.ones(4, requires_grad=True)).backward()
+
+
+def written_through_a_view(call, compiled):
+    base, w = torch.ones(8), torch.ones(8, requires_grad=True)
+    value = (base * w).sum()
+    compiled(call)(torch.randn(4, 6), base[:4])
+    value.backward()
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("change", [written_twice, written_twice_inside, written_through_a_view])
+def test_a_buffer_that_changed_since_it_was_saved_gives_no_gradient(change, name, backend):
+    def compiled(function):
+        return function if backend is None else torch.compile(function, backend=backend)
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        change(CALLS[name][1], compiled)
