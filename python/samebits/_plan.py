@@ -214,7 +214,9 @@ def _refusals_of_shapes(op, names, tensors, temperature, rows, out, binary64) ->
     whole = len(tensors) == len(_OPERANDS.get(op, ()))
     if whole and tensors and (found := _refusals(_SHAPES[op], *tensors)):
         return found
-    if op == "logp" and tensors and tensors[0].dim() and tensors[0].shape[-1] == 0:
+    if op in ("logp", "linear_logp") and tensors and tensors[0].dim() == 0:
+        return [f"{names[0]}: has no axis; must have at least one"]
+    if op == "logp" and tensors and tensors[0].shape[-1] == 0:
         return ["logits: has an empty vocabulary axis; must have at least one column"]
     like, like_name = (tensors[0], names[0]) if tensors else (None, "")
     per_row = temperature if isinstance(temperature, torch.Tensor) else None

@@ -287,3 +287,9 @@ def test_backends_are_listed_with_reasons():
     for backend in listed.values():
         assert backend.available != bool(backend.reason)
     assert listed[sb.plan("logp", LOGITS).backend].available
+
+
+@pytest.mark.parametrize(("op", "name"), [("logp", "logits"), ("linear_logp", "hidden")])
+def test_a_first_operand_without_an_axis_is_refused_alone_too(op, name):
+    plan = sb.plan(op, torch.tensor(1.0))
+    assert plan.refusals == (f"{name}: has no axis; must have at least one",) and not plan.can_run
