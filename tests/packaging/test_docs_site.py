@@ -76,6 +76,11 @@ def test_groups_of_the_head_are_shown_where_they_are_recorded(tmp_path):
     only = {"run": run, "shapes": [head_line(8)]}
     (folder / "head_timings.json").write_text(json.dumps(only))
     assert "| 8 x 16 x 70 | 2.00 | 4.00 |" in tables.TABLES["gpu-head"](tmp_path)
+    (folder / "head_timings.json").write_text(json.dumps(only)[:-9])
+    with pytest.raises(
+        ValueError, match=r"head_timings\.json: cannot be read .*; take it anew, or remove it$"
+    ):
+        tables.TABLES["gpu-head"](tmp_path)
 
 
 def test_differing_values_are_counted_wherever_they_stand():

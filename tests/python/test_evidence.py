@@ -18,12 +18,14 @@ from evidence import (  # noqa: E402
     cases,
     embedding,
     head_cases,
+    head_records,
     head_repeats,
     heads,
     inputs,
     machine,
     operators,
     products,
+    records,
     verify,
 )
 
@@ -32,9 +34,9 @@ FOLDERS = sorted(path.parent for path in (ROOT / "evidence").glob("*/bits.json")
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_cpu_gives_the_recorded_bits_of_the_gpu(folder):
-    records = verify.recorded_cases(folder)
-    assert len(records) == len(cases.cases())
-    for record in records:
+    recorded = verify.recorded_cases(folder)
+    assert len(recorded) == len(cases.cases())
+    for record in recorded:
         assert not any(record["rows_that_differ_from_the_cpu"].values())
         assert verify.differing_samples(record) == []
 
@@ -66,7 +68,7 @@ def test_a_product_is_sampled_from_its_own_lines(dtype, layout):
     "path", sorted((ROOT / "evidence").glob("*/embedding.json")), ids=lambda p: p.parent.name
 )
 def test_the_cpu_gives_the_recorded_rows_of_the_embeddings_gradient(path):
-    recorded = json.loads(path.read_text())
+    recorded = records.read(path)
     assert recorded["problems"] == [] and len(recorded["cases"]) == len(embedding.cases())
     for record in recorded["cases"]:
         assert not any(record["rows_that_differ_from_the_cpu"].values())
@@ -93,7 +95,7 @@ def test_evidence_of_older_sources_is_reported(folder):
     if reported:
         warnings.warn(reported, stacklevel=1)
     for path in folder.glob("*.json"):
-        assert len(json.loads(path.read_text())["run"]["source_sha256"]) == 64
+        assert len(records.read(path)["run"]["source_sha256"]) == 64
 
 
 def case(dtype="bfloat16", **changes):
@@ -160,27 +162,79 @@ def test_the_source_digest_sees_names_and_contents(tmp_path):
 
 def test_the_cpu_gives_the_recorded_rows_and_columns_of_heads():
     for path in sorted((ROOT / "evidence").glob("*/heads.json")):
-        recorded = json.loads(path.read_text())
+        recorded = records.read(path)
         assert len(recorded["cases"]) == len(head_cases.cases())
         assert len(recorded["repeats"]) == len(head_repeats.repeats())
         assert [p for record in recorded["repeats"] for p in head_repeats.problems(record)] == []
         for record in recorded["cases"]:
-            assert heads.problems(record) == []
-            assert heads.differing_samples(record) == []
+            assert head_records.problems(record) == []
+            assert head_records.differing_samples(record) == []
 
 
 def test_a_record_of_a_head_is_checked_row_by_row_and_column_by_column():
     for case in head_cases.cases(quick=True):
         record = json.loads(json.dumps(heads.record(case, "cpu")))
-        assert heads.problems(record) == [] and heads.differing_samples(record) == []
+        assert head_records.problems(record) == [] and head_records.differing_samples(record) == []
         record["columns"][5] = record["samples"]["grad_hidden"][1] = "0" * 32
-        assert len(heads.differing_samples(record)) == 2
-        statistics, samples = record["statistics"], record["samples"]
+        assert len(head_records.differing_samples(record)) == 2
+        statistics = record["statistics"]
         statistics["row_sum"] = statistics["row_entropy_sum"]
-        del samples["logp"]
-        found = heads.differing_samples(record)
+        found = head_records.differing_samples(record)
         assert f"{case.name} row_sum: not the statistics of the recorded digest" in found
-        assert f"{case.name} logp: not recorded" in found
+
+
+@pytest.fixture(scope="module")
+def head_record():
+    """What a machine of one CPU would record of a head."""
+    return json.loads(json.dumps(heads.record(head_cases.cases(quick=True)[1], "cpu")))
+
+
+def test_every_count_of_a_head_is_wanted(head_record):
+    case = head_cases.Case(**head_record["case"])
+    assert head_records.counted(case) == list(head_record["rows_that_differ_on_the_gpu"])
+    for part in ("rows_that_differ_from_the_cpu", "rows_that_differ_on_the_gpu"):
+        for name in head_record[part]:
+            record = copy.deepcopy(head_record)
+            del record[part][name]
+            assert head_records.problems(record) == [f"{case.name} lacks {part}, {name}"]
+            record[part][name] = 3
+            assert head_records.problems(record) == [f"{case.name}: 3 rows differ, {name}"]
+
+
+@pytest.mark.parametrize(
+    ("tear", "lacks"),
+    [
+        (lambda r: r.pop("rows_that_differ_on_the_gpu"), "rows_that_differ_on_the_gpu, batch of 1; "),
+        (lambda r: r["samples"].pop("logp"), "samples, logp"),
+        (lambda r: r["samples"]["lse"].pop(), "samples, lse"),
+        (lambda r: r.pop("samples"), "samples, logp; "),
+        (lambda r: r["sha256"].pop("row_sum"), "sha256, row_sum"),
+        (lambda r: r["columns"].pop(), "columns"),
+        (lambda r: r.pop("statistics"), "statistics, row_max; statistics, row_sum; "),
+        (lambda r: r["statistics"].update(row_sum=r["statistics"]["row_sum"][:40]), "statistics, row_sum"),
+        (lambda r: r["statistics"].update(row_sum=r["statistics"]["row_max"]), "statistics, row_sum"),
+    ],
+)
+def test_a_torn_record_of_a_head_is_refused_in_one_line(head_record, tear, lacks):
+    record = copy.deepcopy(head_record)
+    tear(record)
+    (line,) = head_records.differing_samples(record)
+    assert line.startswith(f"float32 lacks {lacks}") and head_records.problems(record) == [line]
+
+
+def test_a_record_without_its_case_or_count_is_refused():
+    assert head_records.differing_samples({}) == head_records.problems({"case": {"name": "x"}})
+    assert head_repeats.problems({"rows": 9}) == ["a record of repeats lacks its count: {'rows': 9}"]
+
+
+def test_a_torn_file_is_refused_in_one_line(tmp_path):
+    whole = json.dumps({"run": {"source_sha256": "0"}, "cases": []})
+    for content in (whole[:-3], "", "3", "[" * 100000):
+        (tmp_path / "bits.json").write_text(content)
+        for read in (verify.recorded_cases, verify.staleness):
+            with pytest.raises(records.TornRecord, match=r"bits\.json: ") as caught:
+                read(tmp_path)
+            assert "\n" not in str(caught.value)
 
 
 def test_a_row_of_a_head_that_depends_on_its_layout_is_counted():
@@ -210,7 +264,7 @@ def test_arithmetic_that_must_agree_and_does_not_is_a_problem(monkeypatch):
 
 def test_what_must_agree_on_two_devices_does_in_the_recorded_arithmetic():
     for path in sorted((ROOT / "evidence").glob("*/arithmetic.json")):
-        found = json.loads(path.read_text())
+        found = records.read(path)
         assert found["problems"] == []
         counts = {(line["name"], line["dtype"]): line["differing"] for line in found["operators"]}
         assert all(counts[name, dtype] == 0 for name in arithmetic.MUST_AGREE for dtype in ("fp32", "fp64"))
@@ -220,7 +274,7 @@ def test_what_must_agree_on_two_devices_does_in_the_recorded_arithmetic():
 
 def test_the_recorded_audits_find_the_batch_in_others_and_not_in_samebits():
     for path in sorted((ROOT / "evidence").glob("*/invariance.json")):
-        audits = json.loads(path.read_text())["audits"]
+        audits = records.read(path)["audits"]
         ours = [audit for audit in audits if audit["target"] == "linear_logp"]
         assert ours and all(audit["passed"] and audit["refusals"] == [] for audit in ours)
         assert all(line["elements"] > 0 == line["differing"] for audit in ours for line in audit["lines"])

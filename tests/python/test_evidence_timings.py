@@ -13,7 +13,8 @@ from samebits.bench.cases import Case, Contestant
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from evidence import head_timings, timings, turns
+from evidence import __main__ as command
+from evidence import head_timings, records, timings, turns
 
 CASE = Case("logp", "fwd", 2, 8, 0, "fp32", "cpu", 1, False)
 
@@ -206,10 +207,37 @@ def test_a_group_that_is_cut_short_keeps_its_lines_and_says_where(group):
 
 def test_groups_of_another_run_are_not_kept(tmp_path):
     file = tmp_path / "head_timings.json"
-    assert head_timings.kept(file, {"device": "a"}) == {}
-    file.write_text(json.dumps({"run": {"device": "a"}, "large": [1]}))
-    assert head_timings.kept(file, {"device": "a"}) == {"large": [1]}
-    assert head_timings.kept(file, {"device": "b"}) == {}
+    assert records.kept(file, {"device": "a"}) == {}
+    file.write_text(json.dumps({"run": {"device": "a"}, "large": [{"rows": 1}]}))
+    assert records.kept(file, {"device": "a"}) == {"large": [{"rows": 1}]}
+    assert records.kept(file, {"device": "b"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"run": {"device": "a"}, "large": [{"ro', "cannot be read (Unterminated string"),
+        ("", "cannot be read (Expecting value"),
+        ("[]", "is a list; must be an object"),
+        ('{"run": {"device": "a"}, "large": [{}]}', "group large has a line without rows"),
+        ('{"run": {"device": "a"}, "large": [3]}', "group large has a line without rows"),
+    ],
+)
+def test_a_torn_file_is_refused_in_one_line_before_anything_is_measured(
+    tmp_path, monkeypatch, capsys, content, says
+):
+    monkeypatch.setattr(command._native, "cuda_problem", "")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(command.machine, "slug", lambda device: "")
+    monkeypatch.setattr(command.machine, "describe", lambda device: {"device": "a"})
+    monkeypatch.setattr(command.head_timings, "record", None)
+    file = tmp_path / "head_timings.json"
+    file.write_text(content)
+    monkeypatch.setattr(sys, "argv", ["evidence", "--only", "head_timings", "--out", str(tmp_path)])
+    assert command.main() == 2
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{file}: ") and says in line and line.endswith("take it anew, or remove it")
+    assert file.read_text() == content
 
 
 def test_more_memory_than_is_promised_is_a_problem():

@@ -33,6 +33,13 @@ def contestants(
     return table([title, *names], ([label(line), *(line[key].get(name) for name in names)] for line in lines))
 
 
+class TornFile(ValueError):
+    """A file that was not written to its end."""
+
+
 def load(path: Path) -> dict[str, Any] | None:
-    """The JSON of a file; None where there is no file."""
-    return json.loads(path.read_text()) if path.is_file() else None
+    """The JSON of a file; None where there is no file, and TornFile where it is cut."""
+    try:
+        return json.loads(path.read_text()) if path.is_file() else None
+    except ValueError as error:
+        raise TornFile(f"{path}: cannot be read ({error}); take it anew, or remove it") from None

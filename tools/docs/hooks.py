@@ -5,6 +5,7 @@ import sys
 from http.client import HTTPException
 from pathlib import Path
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -12,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import benchmark_tables
 import cpp_reference
 import links
+from cells import TornFile
 
 LOG = logging.getLogger("mkdocs.hooks.links")  # a warning ends a strict build
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +28,10 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     """Puts a table in the place of each `<!-- table: NAME -->`."""
-    return benchmark_tables.filled(markdown, ROOT)
+    try:
+        return benchmark_tables.filled(markdown, ROOT)
+    except TornFile as error:
+        raise PluginError(str(error)) from None
 
 
 def on_post_build(config):

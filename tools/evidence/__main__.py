@@ -19,6 +19,7 @@ from . import (
     bits,
     embedding,
     head_cases,
+    head_records,
     head_repeats,
     head_timings,
     heads,
@@ -29,6 +30,7 @@ from . import (
     timings,
 )
 from .cases import cases
+from .records import TornRecord, kept
 
 PARTS = (
     "bits", "kernels", "products", "heads", "embedding", "arithmetic", "audit", "timings", "head_timings",
@@ -45,7 +47,8 @@ def bench_lines(program: Path) -> list[dict]:
 
 
 def main() -> int:
-    """Exit status 0: recorded, no bit differs, every plan was kept. 1: recorded, with problems. 2: no GPU."""
+    """Exit status 0: recorded, no bit differs, every plan was kept. 1: recorded, with problems. 2: no GPU, or
+    a torn file of timings, to which no line can be added."""
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
     parser.add_argument("--out", type=Path, default=machine.ROOT / "evidence", help="folder to write into")
     parser.add_argument("--device", default="cuda:0")
@@ -73,6 +76,12 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     run = machine.describe(options.device)
     problems = []
+    try:  # ahead of what takes hours
+        goes_on = "head_timings" in options.only and not options.quick
+        tables = kept(folder / "head_timings.json", run) if goes_on else {}
+    except TornRecord as error:
+        print(error)
+        return 2
 
     def write_text(name: str, text: str) -> None:
         part = folder / f"{name}.part"  # whole or not at all: a run may be ended at any time
@@ -106,7 +115,7 @@ def main() -> int:
         write("products", {"cases": records})
     if "heads" in options.only:
         records = [heads.record(case, options.device) for case in head_cases.cases(options.quick)]
-        problems += [problem for record in records for problem in heads.problems(record)]
+        problems += [problem for record in records for problem in head_records.problems(record)]
         repeated = [head_repeats.record(some, options.device) for some in head_repeats.repeats(options.quick)]
         problems += [problem for record in repeated for problem in head_repeats.problems(record)]
         write("heads", {"cases": records, "repeats": repeated, **heads.kernel_record(options.device)})
@@ -128,7 +137,6 @@ def main() -> int:
         except RuntimeError as error:  # counters need permission, which many machines do not give
             print(f"no profiles: {error}")
     if "head_timings" in options.only:
-        tables = {} if options.quick else head_timings.kept(folder / "head_timings.json", run)
         recorded = head_timings.record(
             options.device, options.quick, options.groups, options.without, options.first_call_limit,
             lambda tables: write("head_timings", tables), tables, options.rows,

@@ -66,5 +66,7 @@ def record(some: Repeats, device: str) -> dict[str, Any]:
 
 def problems(record: dict[str, Any]) -> list[str]:
     """The count, if it is not 0."""
-    count = record["steps_that_differ"]
+    count = record.get("steps_that_differ")
+    if not isinstance(count, int):
+        return [f"a record of repeats lacks its count: {record}"]
     return [f"{count} of {record['times']} steps of {record['rows']} rows differ"] if count else []

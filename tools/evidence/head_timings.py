@@ -1,10 +1,8 @@
 """Speed and memory of linear_logp, beside bare products, PyTorch's head and those of others."""
 
 import functools
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -272,12 +270,6 @@ GROUPS = {
 }
 OTHERS = [one.name for one in peers.OF_HEADS if one.package in peers.DISTRIBUTIONS]
 QUICK_ROWS, QUICK_VOCAB, QUICK_ROUNDS = 256, 8192, 3
-
-
-def kept(file: Path, run: dict[str, Any]) -> dict[str, Any]:
-    """The groups of a file that came from the same device, versions and sources; of another, nothing."""
-    found = json.loads(file.read_text()) if file.is_file() else {}
-    return {name: value for name, value in found.items() if name != "run"} if found.get("run") == run else {}
 
 
 def problems(tables: dict[str, Any]) -> list[str]:

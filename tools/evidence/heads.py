@@ -9,7 +9,6 @@ import hashlib
 import zlib
 from typing import Any
 
-import numpy
 import torch
 
 import samebits as sb
@@ -22,16 +21,15 @@ from .head_cases import Case
 OPS = torch.ops.samebits
 BATCHES = (1, 2, 7, 64, 255, 257, 4096, 8192)
 SAMPLES = 8  # rows, and columns that are nobody's target
-_PROMISED = ("linear_logp_forward", "linear_logp_backward")
+RESULTS = ("logp", "lse", "entropy", "row_max", "row_sum", "row_entropy_sum")
 
 
 def forward(case: Case, weight: torch.Tensor, at: torch.Tensor) -> dict[str, torch.Tensor]:
     """Everything the forward pass gives the rows numbered `at`."""
-    names = ("logp", "lse", "entropy", "row_max", "row_sum", "row_entropy_sum")
     results = OPS.linear_logp_forward(
         case.matrix("a", at), weight, case.targets(at), None, True, True, True, case.contract, 0
     )
-    return dict(zip(names, results, strict=False))
+    return dict(zip(RESULTS, results, strict=False))
 
 
 def backward(case, weight, at, targets, statistics, wanted) -> list[torch.Tensor]:
@@ -77,17 +75,12 @@ def digests(tensor: torch.Tensor) -> list[str]:
     return [hashlib.sha256(words(row).numpy().tobytes()).hexdigest()[:32] for row in tensor]
 
 
-def _sha256(tensor: torch.Tensor) -> str:
+def sha256(tensor: torch.Tensor) -> str:
     return hashlib.sha256(words(tensor).cpu().numpy().tobytes()).hexdigest()
 
 
 def _packed(tensor: torch.Tensor) -> str:
     return base64.b64encode(zlib.compress(words(tensor.cpu()).numpy().tobytes(), 9)).decode()
-
-
-def _unpacked(text: str, dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    unpacked = numpy.frombuffer(zlib.decompress(base64.b64decode(text)), numpy.uint8)
-    return torch.from_numpy(unpacked.copy()).view(dtype).view(shape)
 
 
 def _differ(left: torch.Tensor, right: torch.Tensor) -> int:
@@ -228,21 +221,13 @@ def record(case: Case, device: str) -> dict[str, Any]:
         "case": case._asdict(),
         "rows_that_differ_from_the_cpu": counts,
         "rows_that_differ_on_the_gpu": _invariances(case, weight, whole, gradients),
-        "sha256": {n: _sha256(v) for n, v in on_gpu.items()},
+        "sha256": {n: sha256(v) for n, v in on_gpu.items()},
         "samples": {name: digests(value) for name, value in on_cpu.items()},
     }
     if case.kept:
         made["statistics"] = {name: _packed(value) for name, value in statistics.items()}
         made["columns"] = digests(some)
     return made
-
-
-def problems(record: dict[str, Any]) -> list[str]:
-    """Every count that is not 0."""
-    counts = {**record["rows_that_differ_from_the_cpu"], **record["rows_that_differ_on_the_gpu"]}
-    return [
-        f"{record['case']['name']}: {count} rows differ, {what}" for what, count in counts.items() if count
-    ]
 
 
 def kernel_record(device: str) -> dict[str, Any]:
@@ -258,31 +243,3 @@ def kernel_record(device: str) -> dict[str, Any]:
     names = observed_kernels(step, device)
     plan = sb.plan("linear_logp", *leaves, case.targets(every)).provenance
     return {"plan": plan, "kernels": ours(names), "other_kernels": others(names)}
-
-
-def differing_samples(record: dict[str, Any]) -> list[str]:
-    """Sampled rows and columns for which this machine's CPU gives other bits than were recorded."""
-    case = Case(**record["case"])
-    ours = {name: digests(value) for name, value in sample(case, "cpu").items()}
-    theirs, found = dict(record["samples"]), []
-    if case.kept:
-        wide = case.dtype == "float64"
-        shape = (case.rows, 2) if wide else (case.rows,)
-        kinds = {"row_max": ((torch.float64 if wide else torch.float32), (case.rows,)),
-                 "row_sum": (torch.int64, shape), "row_entropy_sum": (torch.int64, shape)}  # fmt: skip
-        statistics = {
-            name: _unpacked(record["statistics"][name], dtype, *of) for name, (dtype, of) in kinds.items()
-        }
-        found += [
-            f"{case.name} {name}: not the statistics of the recorded digest"
-            for name, value in statistics.items()
-            if _sha256(value) != record["sha256"][name]
-        ]
-        ours["columns"], theirs["columns"] = digests(columns(case, statistics, "cpu")), record["columns"]
-    found += [f"{case.name} {name}: not recorded" for name in ours.keys() - theirs.keys()]
-    return found + [
-        f"{case.name} {name} {at}: other bits than recorded"
-        for name, recorded in theirs.items()
-        for at, (left, right) in enumerate(zip(recorded, ours[name], strict=True))
-        if left != right
-    ]

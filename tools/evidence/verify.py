@@ -1,16 +1,15 @@
 """Recorded sample rows against this machine's CPU, and whether the sources have moved on since."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from . import bits, machine, products
+from . import bits, machine, products, records
 from .inputs import Case
 
 
 def recorded_cases(folder: Path) -> list[dict[str, Any]]:
     """The records of one device."""
-    return json.loads((folder / "bits.json").read_text())["cases"]
+    return records.read(folder / "bits.json")["cases"]
 
 
 def differing_samples(record: dict[str, Any]) -> list[str]:
@@ -28,7 +27,7 @@ def differing_samples(record: dict[str, Any]) -> list[str]:
 
 def recorded_products(folder: Path) -> list[dict[str, Any]]:
     """The records of one device's products."""
-    return json.loads((folder / "products.json").read_text())["cases"]
+    return records.read(folder / "products.json")["cases"]
 
 
 def differing_product_samples(record: dict[str, Any]) -> list[str]:
@@ -46,7 +45,7 @@ def staleness(folder: Path) -> str:
     """Says so when the evidence was taken from other sources than those of this tree; else empty."""
     digest, stale = machine.source_digest(), []
     for path in sorted(folder.glob("*.json")):
-        if json.loads(path.read_text())["run"]["source_sha256"] != digest:
+        if records.read(path).get("run", {}).get("source_sha256") != digest:
             stale.append(path.name)
     profiles = folder / "profiles.txt"
     if profiles.exists() and f"source_sha256: {digest}" not in profiles.read_text().splitlines():
