@@ -223,13 +223,34 @@ def resealed(report, name, change):
             lambda table: table.splitlines()[0] + b"\n",
             "cases.csv: has no case of section errors",
         ),
+        (
+            f"{ERRORS}.svg",
+            lambda svg: svg.replace(b"<path", b"<\xff", 1),
+            f"{ERRORS}.svg: is no drawing, for it is no text",
+        ),
+        (files.MANIFEST, lambda lines: lines + b"garbage", "SHA256SUMS: line 8 is no SHA-256 with the name"),
+        (files.PAGE, lambda page: b"garbage", "report.html: is not what the cases give"),
     ],
-    ids=["table not UTF-8", "manifest not UTF-8", "run not UTF-8", "deep", "status", "section", "empty"],
-)
+    ids=["table not UTF-8", "manifest not UTF-8", "run not UTF-8", "deep", "status", "section", "empty",
+         "figure not UTF-8", "manifest of garbage", "page of garbage"],
+)  # fmt: skip
 def test_what_cannot_be_read_or_says_nothing_is_wrong_and_named(report, capsys, name, change, words):
     resealed(report, name, change)
     assert main(["--verify", str(report)]) == 1
     assert words in capsys.readouterr().out
+
+
+def test_a_missing_page_is_wrong_and_a_folder_of_something_else_is_no_report(report, tmp_path, capsys):
+    (report / files.PAGE).unlink()
+    assert main(["--verify", str(report)]) == 1
+    assert "wrong: report.html: is missing\n" in capsys.readouterr().out
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "junk").write_bytes(b"\xff\0")
+    for folder, says in ((other, "has no SHA256SUMS"), (other / "junk", "is no folder")):
+        assert main(["--verify", str(folder)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"samebits.report: --verify {folder}: {says}")
 
 
 def test_what_is_no_figure_is_none():

@@ -1,5 +1,6 @@
 """Checks a report: every file against the manifest, every case against itself, every figure drawn again."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -7,6 +8,8 @@ from samebits.report import folder as files
 from samebits.report import page
 from samebits.report.case import Case, counted, from_csv
 from samebits.report.errors import ReportError
+
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")  # of the manifest
 
 
 @dataclass
@@ -47,9 +50,10 @@ def verify(folder: Path) -> Verdict:
 def manifest_problems(folder: Path) -> list[str]:
     """Files that are missing, changed, or not of the report."""
     listed: dict[str, str] = {}
-    for line in files.read_text(folder / files.MANIFEST).splitlines():
-        value, _, name = line.partition("  ")
-        listed[name] = value
+    for number, line in enumerate(files.read_text(folder / files.MANIFEST).splitlines(), 1):
+        if not (found := _LINE.fullmatch(line)):
+            return [f"{files.MANIFEST}: line {number} is no SHA-256 with the name of a file"]
+        listed[found[2]] = found[1]
     present = set(files.files(folder))
     problems = [f"{name}: is missing" for name in listed if name not in present]
     problems += [f"{name}: is not in the manifest" for name in sorted(present - listed.keys())]
@@ -86,6 +90,11 @@ def judge_drawings(folder: Path, run: dict, cases: list[Case]) -> Verdict:
     verdict = Verdict()
     alike, pictures = [], []
     kept = {name: _content(folder / files.FIGURES / name) for name in drawn}
+    for name, content in kept.items():
+        if name.endswith(".svg") and content is not None and not _is_text(content):
+            verdict.problems.append(f"{files.FIGURES}/{name}: is no drawing, for it is no text")
+    if verdict.problems:
+        return verdict
 
     def same_drawing(name: str) -> bool:
         return not difference(name, kept[name] or b"", drawn[name])
@@ -132,6 +141,14 @@ def _judge_page(folder, run, cases, shown, same_code, verdict) -> None:
 
 def _content(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _versions(found: dict) -> str:
