@@ -18,18 +18,19 @@ TEST(CudaHeadMemory, scratch_is_bounded) {
     return TensorView(somewhere.data(), dtype, shape, kGpu);
   };
   for (const std::int64_t vocab : {131072, 129280, 151936, 1 << 18, 1 << 20, 1 << 22})
-    for (const std::int64_t size : {16, 333, 2688, 2689, 4096, 7168})
+    for (const std::int64_t size : {16, 333, 2688, 2689, 4096, 4097, 7168, 7169, 8191, 8192})
       for (const std::int64_t rows : {1, 8, 16, 64, 300, 512, 513, 2048, 8192, 8193, 16384, 65536})
-        for (const bool bias : {false, true}) {
+        for (const auto& [bias, gap] : {std::pair<bool, std::int64_t>{false, 0}, {true, 0}, {true, 64}}) {
           SCOPED_TRACE("rows " + std::to_string(rows) + ", V " + std::to_string(vocab) + ", H " +
-                       std::to_string(size) + (bias ? ", bias" : ""));
+                       std::to_string(size) + (bias ? ", bias" : "") + ", gaps of " + std::to_string(gap));
           const TensorView weight = at(DType::kBFloat16, {vocab, size}),
                            entries = at(DType::kBFloat16, {vocab});
           const TensorView hidden = at(DType::kBFloat16, {rows, size}), ids = at(DType::kInt64, {rows});
           const ConstTensorView maybe = bias ? ConstTensorView(entries) : ConstTensorView();
           EXPECT_LE(linear_logp_workspace_bytes(hidden, weight, ids, maybe, {}, false), 128 * kMiB);
           LinearLogpGradients gradients;
-          gradients.hidden = hidden;
+          gradients.hidden =
+              TensorView(somewhere.data(), DType::kBFloat16, {rows, size}, {size + gap, 1}, kGpu);
           gradients.weight = weight;
           if (bias) gradients.bias = entries;
           const auto bytes = static_cast<std::int64_t>(
@@ -38,8 +39,8 @@ TEST(CudaHeadMemory, scratch_is_bounded) {
         }
 }
 
-// With no room at all: rows gathered in parts, columns of P and of weight in the smallest pieces, P computed anew for them, no
-// sums held.
+// With little room and with none at all: rows gathered in parts, columns of P and of weight in the smallest pieces, P computed
+// anew for them and apart for grad_hidden, with some of it saved and without, no sums held.
 TEST(CudaHeadSplit, less_room_gives_the_same_bits) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32})
     for (const auto& [rows, vocab, size] : {std::array<std::int64_t, 3>{5, 40000, 16},
@@ -47,23 +48,33 @@ TEST(CudaHeadSplit, less_room_gives_the_same_bits) {
                                             {130, 3000, 33},
                                             {1700, 2500, 16},
                                             {8200, 24000, 8}}) {
-      if (dtype == DType::kFloat32 && rows > 2000) continue;
       SCOPED_TRACE(std::string(dtype_name(dtype)) + ", rows " + std::to_string(rows));
       Rng rng(static_cast<std::uint64_t>(rows));
       HeadCase head = random_head_case(rng, rows, vocab, size, dtype);
       head.bias = normal_elements(rng, dtype, vocab);
       for (std::size_t row = 0; row < static_cast<std::size_t>(rows); row += 7) head.logp.targets[row] = -100;
-      const auto gradients = [&] {
+      const auto gradients = [&](const KeptP* kept = nullptr) {
         DeviceResidence device;
-        return head_gradients(head, ExecContext{}, {}, device);
+        return head_gradients(head, ExecContext{}, {}, device, kept);
       };
       const HeadGradients expected = gradients();
-      ExchangedBackend narrow;
-      narrow.table.linear_logp_backward = [](core::LinearLogpGradient problem, const core::DeviceCall& call) {
-        const auto choice = cuda::make_head_engine(cuda::shape_of(problem.head), call.device);
-        cuda::linear_logp_backward_by(*choice.engine, problem, call, 0);
-      };
-      EXPECT_TRUE(same_gradients(expected, gradients()));
+      static std::int64_t room;
+      for (const int bytes : {0, 2 << 20, 24 << 20}) {
+        SCOPED_TRACE("room " + std::to_string(bytes));
+        room = bytes;
+        ExchangedBackend narrow;
+        narrow.table.linear_logp_backward = [](core::LinearLogpGradient problem,
+                                               const core::DeviceCall& call) {
+          const auto choice = cuda::make_head_engine(cuda::shape_of(problem.head), call.device);
+          cuda::linear_logp_backward_by(*choice.engine, problem, call, room);
+        };
+        EXPECT_TRUE(same_gradients(expected, gradients()));
+        if (dtype != DType::kBFloat16 || rows < 256) continue;
+        const KeptP kept(256, vocab);
+        DeviceResidence device;
+        head_forward(head, {}, {true, false, true}, device, &kept);
+        EXPECT_TRUE(same_gradients(expected, gradients(&kept)));
+      }
     }
 }
 

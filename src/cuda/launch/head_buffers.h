@@ -14,8 +14,7 @@ struct HeadBuffers {
   Real* logit = nullptr;   // [positions]: of the target
   void* hidden = nullptr;  // [split.gathered, stride]
   void* x = nullptr;  // [positions or split.rows, stride]; where it is not held, the same memory as hidden
-  void* p = nullptr;  // [split.rows, p_stride]; null when all of P is saved
-  std::int64_t p_stride = 0;
+  void* p = nullptr;  // [split.p_elements()]; null when all of P is saved
   std::int64_t* counts = nullptr;  // [positions, H]; null when the sums are held
   float* sums = nullptr;           // [split.held_segments, positions, H]
   Real* total = nullptr;           // [split.total]: [columns, H], or what an engine keeps there
@@ -37,8 +36,7 @@ struct HeadBuffers {
     x = split.x_in_gradient ? problem.grad_hidden.data
         : split.one_range   ? pieces.take_bytes(bytes(x_bytes))
                             : hidden;
-    p_stride = (split.columns + 127) / 128 * 128;
-    if (split.holds_p()) p = pieces.take_bytes(bytes(split.rows * p_stride * stored));
+    if (split.holds_p()) p = pieces.take_bytes(bytes(split.p_elements() * stored));
     if (split.held_segments > 0)
       pieces.take(sums, split.held_segments * all * size);
     else if (problem.grad_hidden)

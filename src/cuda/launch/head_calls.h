@@ -5,8 +5,8 @@
 
 namespace samebits::cuda {
 
-// Scratch of a call beyond 8 bytes for each element of hidden. It is kept up to 2^22 columns, 65536 rows and 8192 elements of
-// hidden in dense rows of whole 16 bytes; beyond that P, X and a table of the columns alone may be more.
+// Scratch of a call beyond 8 bytes for each element of hidden. Under tc16 it is kept up to 2^22 columns, 65536 rows and 8192
+// elements of hidden; beyond that X and a table of the columns alone may be more, and so may P where it has 4 or 8 bytes.
 inline constexpr std::int64_t kPromisedBytes = std::int64_t{256} << 20;
 
 void linear_logp_forward_by(HeadEngine& engine, core::LinearLogpProblem head, const core::DeviceCall& call);

@@ -21,6 +21,7 @@ inline bool narrow(HeadRoom& room, const HeadSplit& split) {
   // With Nemotron's width full waves of 132 multiprocessors: 3584 columns of weight are three.
   constexpr std::int64_t kWeightColumns[] = {3584, 1792, 1024};
   constexpr std::int64_t kPieces[] = {4096, 2816, 2048, 1408};  // halves to sixths of a segment, whole blocks
+  constexpr std::int64_t kPiecesApart[] = {2048, 1408, 1024, 768, 512};
   constexpr std::int64_t kGathered[] = {6144, 3072, 1536, 768};
   if (split.one_range && split.total > 0 && !split.finishes_all &&
       take_less(split.weight_columns, kWeightColumns, room.weight_columns))
@@ -34,9 +35,14 @@ inline bool narrow(HeadRoom& room, const HeadSplit& split) {
     room.gathered = HeadRoom::kAny;
     return true;
   }
-  if (split.held_segments == 0) return false;
-  room = {};
-  room.sums = false;
+  if (split.held_segments > 0) {
+    room = {};
+    room.sums = false;
+    return true;
+  }
+  if (split.apart) return take_less(split.weight_columns, kPiecesApart, room.weight_columns);
+  if (!split.can_be_apart) return false;
+  room.both = false;
   return true;
 }
 

@@ -28,22 +28,35 @@ class HeadPWalk {
     return problem_.grad_hidden && range.rows > 0 && split_.saved <= range.first;
   }
 
+  // What positions that are not saved give to grad_hidden, where its P is apart.
+  void add_hidden_apart(const HeadChunk& chunk) {
+    if (!problem_.grad_hidden) return;
+    in_ranges(split_.positions - split_.saved, kApartRows, [&](std::int64_t first, std::int64_t rows) {
+      const PositionRange range{split_.saved + first, rows, at_.rows.list.count};
+      fill_p(chunk, range, 0);
+      add_hidden(chunk, range, {at_.p, stride_of(chunk), chunk.column, chunk.columns});
+    });
+  }
+
   // P of a chunk and a range. Positions that are not saved give their part of grad_hidden, unless it has all of it: `again`.
   PColumns find(const HeadChunk& chunk, const PositionRange& range, bool again = false) {
     const std::int64_t saved = std::clamp<std::int64_t>(split_.saved - range.first, 0, range.rows);
     if (saved > 0 && saved == range.rows) return saved_p(chunk, range.first);
     const PositionRange rest{range.first + saved, range.rows - saved, range.count};
     fill_p(chunk, rest, saved);
-    if (!again) add_hidden(chunk, rest, {p_row(saved), at_.p_stride, chunk.column, chunk.columns});
+    if (!again) add_hidden(chunk, rest, {p_row(chunk, saved), stride_of(chunk), chunk.column, chunk.columns});
     if (problem_.grad_weight != nullptr || problem_.grad_bias != nullptr)
       copy_saved(chunk, {range.first, saved, range.count});
-    return {at_.p, at_.p_stride, chunk.column, chunk.columns};
+    return {at_.p, stride_of(chunk), chunk.column, chunk.columns};
   }
 
  private:
   std::int64_t bytes_of(std::int64_t elements) const { return elements * dtype_size(stored_dtype(shape_)); }
-  void* p_row(std::int64_t row) const {
-    return static_cast<std::byte*>(at_.p) + bytes_of(row * at_.p_stride);
+  std::int64_t stride_of(const HeadChunk& chunk) const {
+    return HeadSplit::p_stride(split_.apart ? chunk.columns : split_.columns);
+  }
+  void* p_row(const HeadChunk& chunk, std::int64_t row) const {
+    return static_cast<std::byte*>(at_.p) + bytes_of(row * stride_of(chunk));
   }
   PColumns saved_p(const HeadChunk& chunk, std::int64_t position) const {
     const core::SavedP<const void>& saved = problem_.saved;
@@ -56,9 +69,10 @@ class HeadPWalk {
     if (range.rows == 0) return;
     const PColumns from = saved_p(chunk, range.first);
     const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(bytes_of(elements)); };
-    check(cudaMemcpy2DAsync(at_.p, bytes(at_.p_stride), from.p, bytes(from.p_stride), bytes(chunk.columns),
-                            static_cast<std::size_t>(range.rows), cudaMemcpyDeviceToDevice, stream_of(call_)),
-          "copy_saved");
+    check(
+        cudaMemcpy2DAsync(at_.p, bytes(stride_of(chunk)), from.p, bytes(from.p_stride), bytes(chunk.columns),
+                          static_cast<std::size_t>(range.rows), cudaMemcpyDeviceToDevice, stream_of(call_)),
+        "copy_saved");
   }
 
   // P of a range, from row `row` of the buffer on.
@@ -67,7 +81,7 @@ class HeadPWalk {
     in_ranges(range.rows, split_.gathered, [&](std::int64_t first, std::int64_t rows) {
       const PositionRange part{range.first + first, rows, range.count};
       // One range's hidden states are there from the first columns on, where there is room for all.
-      if (!split_.one_range || range.rows > split_.gathered || chunk.column == 0)
+      if (!split_.one_range || split_.apart || range.rows > split_.gathered || chunk.column == 0)
         gather_hidden(problem_.head, at_.rows.list, part, at_.hidden, call_);
       PTask task;
       task.range = part;
@@ -78,8 +92,8 @@ class HeadPWalk {
       task.target = at_.rows.list.target;
       task.rows = at_.rows.form;
       task.sloped = bool{problem_.head.logp.grad_entropy};
-      task.p = p_row(row + first);
-      task.p_stride = at_.p_stride;
+      task.p = p_row(chunk, row + first);
+      task.p_stride = stride_of(chunk);
       engine_.fill_p(task, call_);
     });
   }

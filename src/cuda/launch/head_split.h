@@ -22,10 +22,13 @@ inline constexpr std::int64_t kMostForGatheredRows = 16384;
 // for its largest element alone, which with few rows takes as long as a product.
 inline constexpr std::int64_t kHeldRows = 512, kHeldBytes = std::int64_t{96} << 20;
 
+// Rows of P for grad_hidden where grad_weight has a P of its own.
+inline constexpr std::int64_t kApartRows = 1024;
+
 // What a split may hold at most, beside the bounds that it has anyway.
 struct HeadRoom {
   static constexpr std::int64_t kAny = std::int64_t{1} << 62;
-  bool sums = true;
+  bool sums = true, both = true;  // both: one P for both products
   std::int64_t columns = kAny, gathered = kAny, weight_columns = kAny;
 };
 
@@ -48,9 +51,12 @@ struct HeadSplit {
   std::int64_t weight_columns;  // that add_weight is given at a time, and that have totals
   std::int64_t total;           // elements of the totals held at a time
   bool one_range;               // all positions fit
-  bool x_in_gradient;           // X of all positions lies in the buffer of grad_hidden, which is written last
-  bool engine_finishes;         // grad_weight
-  bool finishes_all;            // the same, of all positions at once, so that no total is held
+  // P is computed twice, each time in a smaller part: of all columns of a chunk for kApartRows rows and grad_hidden, and of
+  // weight_columns for all rows of a range and the others.
+  bool apart, can_be_apart;
+  bool x_in_gradient;    // X of all positions lies in the buffer of grad_hidden, which is written last
+  bool engine_finishes;  // grad_weight
+  bool finishes_all;     // the same, of all positions at once, so that no total is held
 
   HeadSplit(const core::LinearLogpGradient& problem, const HeadShape& shape, const HeadEngine& engine,
             std::int64_t most, const HeadRoom& room = {})
@@ -61,6 +67,8 @@ struct HeadSplit {
     saved = problem.head.logp.grad_entropy ? 0 : saved_positions(problem.saved.rows, all);
     one_range = all <= order::kSegment;
     rows = std::min(all, order::kSegment);
+    can_be_apart = stored == 2 && holds_p();
+    apart = !room.both && can_be_apart;
     x_in_gradient = problem.grad_weight != nullptr && holds_x(problem.grad_hidden, shape);
     gathered = one_range || !x_in_gradient   ? rows
                : all <= kMostForGatheredRows ? kGatheredRows
@@ -84,15 +92,21 @@ struct HeadSplit {
     columns = std::max(segment, std::min(columns, room.columns));
     weight_columns = std::min(columns, kFinishedColumns);
     finishes_all = one_range && engine_finishes;
-    if (finishes_all)
+    if (finishes_all && !apart)
       weight_columns = columns;
     else  // with one range a total is finished as soon as it is there; else P of the next columns is computed anew
       weight_columns = std::min(weight_columns, room.weight_columns);
     total = problem.grad_weight == nullptr ? 0
-            : finishes_all                 ? engine.finish_elements(columns)
+            : finishes_all                 ? engine.finish_elements(weight_columns)
                                            : weight_columns * size;
   }
 
+  // Elements between rows of P of so many columns, and the most elements that P has.
+  static std::int64_t p_stride(std::int64_t columns) { return (columns + 127) / 128 * 128; }
+  std::int64_t p_elements() const {
+    if (!apart) return rows * p_stride(columns);
+    return std::max(std::min(rows, kApartRows) * p_stride(columns), rows * p_stride(weight_columns));
+  }
   // Whether there are positions whose P has to be computed, in a buffer.
   bool holds_p() const { return saved < positions; }
   // Whether X of all positions is held, so that it is made once.

@@ -83,36 +83,39 @@ class HeadWalk {
   }
 
   void walk_rows(const HeadChunk& chunk) {
-    walk_ranges(chunk, weight() && !split_.one_range ? split_.weight_columns : chunk.columns, false);
     // Of several ranges the totals of so many columns are held, and P of the others is computed once more.
-    if (weight() && !split_.one_range)
-      for (std::int64_t done = split_.weight_columns; done < chunk.columns; done += split_.weight_columns) {
-        const std::int64_t columns = std::min(split_.weight_columns, chunk.columns - done);
-        walk_ranges({chunk.column + done, columns, chunk.segment, {}}, columns, true);
-      }
-    if (problem_.grad_bias != nullptr)
-      finish_head_bias<Row>(problem_, at_.rows, at_.targets, {nullptr, 0, chunk.column, chunk.columns},
-                            at_.bias_total, call_);
+    std::int64_t done =
+        weight() && !split_.one_range ? std::min(split_.weight_columns, chunk.columns) : chunk.columns;
+    if (split_.apart) {
+      p_.add_hidden_apart(chunk);
+      if (weight() || problem_.grad_bias != nullptr) done = 0;
+    } else {
+      walk_ranges(chunk, done, false);
+    }
+    for (; done < chunk.columns; done += split_.weight_columns) {
+      const std::int64_t columns = std::min(split_.weight_columns, chunk.columns - done);
+      walk_ranges({chunk.column + done, columns, chunk.segment, {}}, columns, true);
+    }
   }
 
-  // grad_weight of the chunk's first columns, and all that has to be done once: not `again`.
+  // grad_weight of the chunk's first columns, and all that has to be done once: not `again`, though grad_bias is left to the
+  // second P where that is apart.
   void walk_ranges(const HeadChunk& chunk, std::int64_t weight_columns, bool again) {
     PositionRange range{0, 0, at_.rows.list.count};
     do {  // once where there are none, for the sums of nothing
       range.rows = std::min(split_.rows, split_.positions - range.first);
-      const void* x = weight() && split_.holds_x()
-                          ? x_of(range, !split_.one_range && chunk.column == 0 && !again)
-                          : nullptr;
+      const void* x =
+          weight() && split_.holds_x() ? x_of(range, !split_.one_range && chunk.column == 0) : nullptr;
       const PColumns columns = p_.find(chunk, range, again);
       const bool beside_hidden = !again && x != nullptr && p_.ends_with_hidden(range);
       PColumns first = columns;
       first.columns = std::min(weight_columns, columns.columns);
       if (weight())  // where X is not held it takes the place of hidden
         weight_.add(first, x != nullptr ? x : x_of(range, false), range, beside_hidden);
-      if (problem_.grad_bias != nullptr && !again)
-        add_head_bias<Row>(problem_.head, at_.rows, range, columns, at_.bias_partial, at_.bias_total, call_);
+      if (split_.apart || !again) weight_.add_bias(columns, range);
       range.first += range.rows;
     } while (range.first < split_.positions);
+    if (split_.apart || !again) weight_.finish_bias(chunk);
   }
 
   // X of a range, made where it is not there yet.

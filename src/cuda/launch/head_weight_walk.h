@@ -1,4 +1,4 @@
-// grad_weight in the walk of a head's gradient: products of P and X into totals, and their end.
+// grad_weight in the walk of a head's gradient: products of P and X into totals, and their end. Beside it, grad_bias.
 #pragma once
 
 #include "cuda/launch/head_buffers.h"
@@ -40,6 +40,16 @@ class HeadWeightWalk {
       if (last && !by_engine)
         finish_head_weight<Row>(problem_, at_.rows, at_.targets, at_.total, task.column, count, call_);
     });
+  }
+
+  void add_bias(const PColumns& columns, const PositionRange& range) {
+    if (problem_.grad_bias != nullptr)
+      add_head_bias<Row>(problem_.head, at_.rows, range, columns, at_.bias_partial, at_.bias_total, call_);
+  }
+  void finish_bias(const HeadChunk& columns) {
+    if (problem_.grad_bias != nullptr)
+      finish_head_bias<Row>(problem_, at_.rows, at_.targets, {nullptr, 0, columns.column, columns.columns},
+                            at_.bias_total, call_);
   }
 
  private:
