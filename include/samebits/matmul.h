@@ -28,7 +28,7 @@ struct MatmulOptions {
 /// fused multiply-adds, or under tc16 of group steps of 16 products (docs/contract.md).
 ///
 /// `a` [M, K] and `b` [K, N] share one dtype, any strides (zero and negative included). `out` [M, N] has that
-/// dtype or float32 for 16-bit operands, last stride 1, and does not overlap an input. K = 0 gives +0.
+/// dtype or float32 for 16-bit operands, last stride 1, and does not overlap an input. K = 0 gives +0; K is at most 2^36.
 void matmul(const ConstTensorView& a, const ConstTensorView& b, const TensorView& out,
             const MatmulOptions& options = {}, const ExecContext& context = {});
 
@@ -39,8 +39,8 @@ std::size_t matmul_workspace_bytes(const ConstTensorView& a, const ConstTensorVi
 /// Log-probabilities of `targets` under logits = hidden @ weight.T + bias, without storing the logits.
 ///
 /// `hidden` [..., H], `weight` [V, H] and the optional `bias` [V] share one dtype, any strides: float32, bfloat16 or
-/// float16 (outputs float32), or float64 (outputs float64, under fma64.v1+row64.v1). The outputs equal, bit for bit,
-/// logp_forward on the unfused product in float32 or float64; logits are never rounded to 16 bits.
+/// float16 (outputs float32), or float64 (outputs float64, under fma64.v1+row64.v1); H is at most 2^31. The outputs
+/// equal, bit for bit, logp_forward on the unfused product in float32 or float64; logits are never rounded to 16 bits.
 /// `options.rows` and invalid ids: only participating rows are computed.
 /// Scratch: block statistics of a bounded number of rows and one packed panel of weight per thread.
 ///
