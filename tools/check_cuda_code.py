@@ -84,7 +84,7 @@ def problems(arch: str, name: str, code: list[str]) -> list[str]:
                 f"FMUL {count['FMUL']} times, at least {bodies * TILE} expected: the temperature was fused"
             )
     if "logp_forward_few" in name and count["FFMA"]:  # without clusters there is nothing
-        needs(r"LDG\.\S*128|LDGSTS\.\S*128", "16-byte load")
+        needs(r"LDG\.\S*128|UBLKCP", "16-byte load, or copy by the copy engine")
         entropy = re.search(r"Lb[01]ELb([01])", name)[1] == "1"
         elements = 16 if "logp_forward_fewIf" in name else 2 * 32  # fp32 is always clamped
         ffma = (7 + entropy) * elements
@@ -100,6 +100,10 @@ def problems(arch: str, name: str, code: list[str]) -> list[str]:
     if "logp_backward_tile" in name:
         needs(r"LDG\.\S*128", "16-byte load")
         needs(r"STG\.\S*128", "16-byte store")
+    if "logp_backward_bulk" in name and count["FFMA"]:  # before SM90 there is nothing
+        needs(r"UBLKCP", "copy by the copy engine")
+        needs(r"LDS\.128|LDS\.U\.128", "16-byte load from shared memory")
+        needs(r"STS\.128", "16-byte store to shared memory")
     if "sm90_product" in name:
         needs(r"UTMALDG", "copy by the tensor copy engine")
         steps = [i for i, op in enumerate(ops) if op == "HGMMA"]

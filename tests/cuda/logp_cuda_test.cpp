@@ -188,32 +188,46 @@ TEST(LogpCuda, many_long_rows_equal_the_twin) {
   }
 }
 
-// Several steps of a CTA of backward, with targets in each of them; gaps leave all or only some rows on boundaries of 16
-// bytes.
+// Several steps and chunks of a CTA of backward, with targets at their ends, with and without an entropy; gaps leave all or
+// only some rows on boundaries of 16 bytes. Rows are prepared by a kernel of their own, or by each CTA.
 TEST(LogpCuda, many_rows_of_several_steps_equal_the_twin) {
-  const std::vector<DType> dtypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-  const std::int64_t rows = 1030, vocab = 20000;
-  std::vector<LogpCase> cases(dtypes.size());
-  std::vector<std::unique_ptr<LogpResult>> expected(dtypes.size());
-  in_parallel(static_cast<int>(dtypes.size()), [&](int i) {
+  struct Shape {
+    std::int64_t rows, vocab;
+    DType dtype;
+  };
+  std::vector<Shape> shapes;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16})
+    for (const auto& [rows, vocab] : {std::pair{1030, 20000}, {200, 50003}})
+      shapes.push_back({rows, vocab, dtype});
+  std::vector<LogpCase> cases(shapes.size());
+  std::vector<std::unique_ptr<LogpResult>> expected(shapes.size());
+  in_parallel(static_cast<int>(shapes.size()), [&](int i) {
     const auto at = static_cast<std::size_t>(i);
     Rng rng(0x3ec7u + at);
-    cases[at] = batch_case(rng, rows, vocab, dtypes[at], Precision::kFromLogits);
-    cases[at].grad_entropy = {};
+    cases[at] = batch_case(rng, shapes[at].rows, shapes[at].vocab, shapes[at].dtype, Precision::kFromLogits);
     std::size_t row = 0;
-    for (const std::int64_t target : {0, 3, 4, 7, 8, 1023, 1024, 4095, 4096, 8191, 8192, 16384, 19999})
+    for (const std::int64_t target : {0,    3,    4,    7,    8,     1023,  1024,  3071,  3072,  4095, 4096,
+                                      6143, 6144, 8191, 8192, 12287, 12288, 16384, 18431, 18432, 19999})
       cases[at].targets[row++] = target;
     expected[at] = std::make_unique<LogpResult>(twin(cases[at]));
   });
-  for (std::size_t i = 0; i < dtypes.size(); ++i)
-    for (const std::int64_t gap : {0, 2, 8}) {
-      SCOPED_TRACE(std::string(dtype_name(dtypes[i])) + ", gap " + std::to_string(gap));
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    for (const std::int64_t gap : {0, 2, 5, 8}) {
+      SCOPED_TRACE(std::string(dtype_name(shapes[i].dtype)) + ", rows " + std::to_string(shapes[i].rows) +
+                   ", gap " + std::to_string(gap));
       Layout layout;
       layout.logits.gap = layout.grad.gap = gap;
       DeviceResidence residence;
       const LogpResult actual = run_case(cases[i], *expected[i], layout, {}, residence);
       ASSERT_TRUE(same_result(expected_of(cases[i], *expected[i], layout), actual, Finite::kPerhapsNone));
     }
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    LogpCase& plain = cases[i];
+    plain.grad_entropy = {};
+    const LogpResult wanted = twin(plain);
+    DeviceResidence residence;
+    ASSERT_TRUE(same_result(wanted, run_case(plain, wanted, {}, {}, residence), Finite::kPerhapsNone));
+  }
 }
 
 // Strides, offsets, gaps, expanded rows, id widths, row lists, workspaces: the suite of the CPU backends.

@@ -42,6 +42,28 @@ TEST(CudaSanitizer, small_shapes_of_long_rows) {
   }
 }
 
+// As many as a GPU has room for, with a chunk that is not full; a quarter takes no part.
+TEST(CudaSanitizer, small_shapes_of_many_rows) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Rng rng(static_cast<std::uint64_t>(dtype) + 0x60d5);
+    const std::int64_t rows = 700;
+    LogpCase c = plain_case(rows, dtype == DType::kFloat32 ? 3205 : 9301, dtype);
+    for (std::int64_t i = 0; i < c.rows * c.vocab; ++i) set_element(c.logits, i, rng.normal() * 4);
+    c.ignore_index = -100;
+    c.grad_logp = Values(c.real(), rows);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      c.targets[static_cast<std::size_t>(row)] = row % 4 == 3 ? -100 : rng.below(c.vocab);
+      set_element(c.grad_logp, row, rng.normal());
+    }
+    const LogpResult expected = twin(c);
+    Layout layout;
+    layout.logits.gap = layout.grad.gap = 3;  // rows begin on boundaries of 16 bytes
+    DeviceResidence residence;
+    ASSERT_TRUE(same_result(expected_of(c, expected, layout), run_case(c, expected, layout, {}, residence)))
+        << dtype_name(dtype);
+  }
+}
+
 TEST(CudaSanitizer, small_shapes_of_row_sum) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat64})
     for (const std::int64_t columns : {0, 1, 127, 129, 5000, 20011}) {

@@ -49,18 +49,23 @@ struct FewProblem : core::RowRules {
   }
   // Ahead of the asynchronous copies that follow: the compiler would put it behind them, did warps not meet here, and it
   // would come when all of them have.
-  __device__ __forceinline__ std::int64_t target_first(std::int64_t row) const {
+  __device__ __forceinline__ std::int64_t target_first(const void* at) const {
     std::int64_t id;
     if (targets.dtype == DType::kInt32)
-      id = *targets.at<volatile std::int32_t>(row);
+      id = *static_cast<const volatile std::int32_t*>(at);
     else
-      id = *targets.at<volatile std::int64_t>(row);
+      id = *static_cast<const volatile std::int64_t*>(at);
     __syncwarp();
     return id;
   }
+  __device__ __forceinline__ const void* target_at(std::int64_t row) const {
+    return static_cast<const char*>(targets.data) +
+           row * targets.stride * (targets.dtype == DType::kInt32 ? 4 : 8);
+  }
 };
 
-// A row is cut into as many pieces of `units` units as its cluster has warps.
+// A row is cut into as many pieces as its cluster has CTAs, and these into units, of which each warp takes `units`: one
+// beside the other, so that the copies under way are of memory in a row.
 struct FewShape {
   int cluster, units;
 };
@@ -70,55 +75,57 @@ __host__ __device__ inline int few_bytes(int warps, const FewShape& shape, int u
   return warps * shape.cluster * 20 + warps * shape.units * unit_blocks * (entropy ? 12 : 8);
 }
 
-// The piece of one warp, one lane's columns of it, unit by unit. `staged`: a unit passes through shared memory, where its
-// copy waits while the warp computes on the one before it. More of them under way are slower: the first one comes later.
+// The units of one warp, one lane's columns of them, one after the other. `staged`: the copy engine brings a unit into shared
+// memory while the warp computes on the one before it. More of them under way are slower: the first one comes later.
 template <class T, bool staged>
 struct FewLoads {
   using Part = Spread<T>;
   static constexpr int kWarpBytes = staged ? Part::kUnitBytes : 0;
-  const T* from;          // the lane's first column of the unit that is loaded next
-  int left;               // columns of the row from that unit's first one on, the same for the warp
-  std::uint32_t staging;  // the lane's place
+  const T* from;   // the unit that is loaded next; not staged, the lane's first column of it
+  int left;        // columns of the row from that unit's first one on, the same for the warp
+  int step;        // columns from one unit to the next
+  uint4* staging;  // of the warp
+  Barrier* came;   // of the warp; a phase for each unit
+  int phase = 0;
   Part held;
 
   __device__ __forceinline__ void start(int lane) {
-    if (left >= Part::kUnit) {
+    if constexpr (staged) {
+      if (lane == 0) {
+        const int bytes = max(min(left, Part::kUnit), 0) * static_cast<int>(sizeof(T));
+        barrier_expect(came, bytes);
+        if (bytes > 0) bulk_load(staging, from, bytes, came);
+      }
+    } else if (left >= Part::kUnit) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) load(k);
+      for (int k = 0; k < 4; ++k) held.vectors[k] = load_once(from + 32 * k);
     } else {
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        if constexpr (!staged) held.miss(k);
-        if (Part::column_of(lane) + 32 * k < left) load(k);
+        held.miss(k);
+        if (Part::column_of(lane) + 32 * k < left) held.vectors[k] = load_once(from + 32 * k);
       }
     }
-    from += Part::kUnit, left -= Part::kUnit;
+    from += step, left -= step;
   }
-  // The unit that started last. Each lane reads what it copied itself.
+  // The unit that started last, to be had by all lanes.
   __device__ __forceinline__ void take(int lane) {
     if constexpr (staged) {
-      copy_wait();
+      wait();
+      const uint4* const own = staging + Part::column_of(lane) / Part::kCount;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        uint4& v = held.vectors[k];
-        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                     : "r"(staging + k * 512)
-                     : "memory");
-      }
-      if (left >= 0) return;
+      for (int k = 0; k < 4; ++k) held.vectors[k] = own[k * 32 / Part::kCount];
+      __syncwarp();  // the next one may come
+      const int mine = left + step;
+      if (mine >= Part::kUnit) return;
 #pragma unroll
       for (int k = 0; k < 4; ++k)
-        if (Part::column_of(lane) + 32 * k >= left + Part::kUnit) held.miss(k);
+        if (Part::column_of(lane) + 32 * k >= mine) held.miss(k);
     }
   }
-
- private:
-  __device__ __forceinline__ void load(int k) {
-    if constexpr (staged)
-      copy16(staging + k * 512, from + 32 * k);
-    else
-      held.vectors[k] = load_once(from + 32 * k);
+  // Until it has come.
+  __device__ __forceinline__ void wait() {
+    if constexpr (staged) barrier_wait(came, phase), phase ^= 1;
   }
 };
 
@@ -130,8 +137,8 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   using Row = order::RowV1;
   using Part = Spread<T>;
-  extern __shared__ __align__(16) char dynamic[];
-  __shared__ Barrier maxima_came, sums_came;
+  extern __shared__ __align__(128) char dynamic[];
+  __shared__ Barrier maxima_came, sums_came, unit_came[kFewWarps];
   let_kernel_behind_start();
   const int cluster = shape.cluster, rank = cluster_rank();
   const std::int64_t row = cluster_number();
@@ -149,19 +156,28 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
     barrier_expect(&maxima_came, all_warps * 4);
     barrier_expect(&sums_came, rank == 0 ? all_warps * (entropy ? 16 : 8) : 0);
   }
+  if (staged && lane == 0) {
+    barrier_init(&unit_came[warp], 1);
+    barrier_init_done();
+  }
   cluster_arrive();
-  wait_for_kernel_ahead();
-  const std::int64_t id = problem.target_first(row);
   FewLoads<T, staged> loads;
-  const int first = number * units * Part::kUnit;
+  const int first = (rank * warps * units + warp) * Part::kUnit;
   loads.left = static_cast<int>(problem.vocab) - first;
-  loads.from = problem.logits.template at<T>(row) + first + Part::column_of(lane);
-  loads.staging = shared_address(dynamic) + warp * loads.kWarpBytes + lane * 16;
+  loads.step = warps * Part::kUnit;
+  loads.from = problem.logits.template at<T>(row) + first + (staged ? 0 : Part::column_of(lane));
+  loads.staging = reinterpret_cast<uint4*>(dynamic + warp * loads.kWarpBytes);
+  loads.came = &unit_came[staged ? warp : 0];
+  const void* id_at = problem.target_at(row);
+  // The compiler would work these out, and fetch the parameters, only when the kernel ahead has ended.
+  asm volatile("" : "+l"(loads.from), "+l"(id_at), "+r"(loads.left));
+  wait_for_kernel_ahead();
+  const std::int64_t id = problem.target_first(id_at);
   loads.start(lane);
 
   const core::RowKind kind = problem.kind(row, id);
   if (kind != core::RowKind::kLive) {
-    copy_wait();
+    loads.wait();
     cluster_wait();
     if (rank == 0 && threadIdx.x == 0) write_other_row<Row>(problem, row, kind);
     return;

@@ -21,14 +21,14 @@ inline int steps_of(const core::LogpProblem& problem, int step_columns, int mult
 // Columns of a CTA in the kernels that take an element per thread and step.
 inline constexpr int kAnyColumns = 8 * kGradientThreads;
 
-// `rows_ahead`: ColumnSplit::rows, made by the kernel ahead.
+// `rows_ahead`: ColumnSplit::rows, made by the kernel ahead. `shared_bytes`: of a CTA, dynamic.
 inline void launch_columns(const char* name, void (*kernel)(core::LogpProblem, ColumnSplit),
                            const core::LogpProblem& problem, int part_columns, const core::DeviceCall& call,
-                           const void* rows_ahead = nullptr) {
+                           const void* rows_ahead = nullptr, int shared_bytes = 0) {
   const std::int64_t parts = (problem.columns + part_columns - 1) / part_columns;
   in_ranges(problem.rows, kMaxItems / parts, [&](std::int64_t first, std::int64_t rows) {
-    launch(name, kernel, {rows * parts, kGradientThreads, 0, 1, rows_ahead != nullptr}, call, problem,
-           ColumnSplit{first, static_cast<int>(parts), part_columns, rows_ahead});
+    launch(name, kernel, {rows * parts, kGradientThreads, shared_bytes, 1, rows_ahead != nullptr}, call,
+           problem, ColumnSplit{first, static_cast<int>(parts), part_columns, rows_ahead});
   });
 }
 

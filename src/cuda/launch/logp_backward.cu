@@ -2,6 +2,7 @@
 #include "cuda/launch/logp_backward.h"
 
 #include "cuda/kernel/logp_backward.cuh"
+#include "cuda/kernel/logp_backward_bulk.cuh"
 #include "cuda/launch/column_parts.h"
 #include "cuda/launch/operators.h"
 #include "cuda/launch/row_list.h"
@@ -12,18 +13,32 @@ namespace {
 using Kernel = void (*)(core::LogpProblem, ColumnSplit);
 
 // From how many rows on a kernel of its own prepares them.
-constexpr std::int64_t kManyRows = 1024;
+constexpr std::int64_t kManyRows = 256;
+
+// False where the copy engine has too little to do: parts that are half empty, or fewer than run at once.
+template <class T>
+bool run_bulk(const core::LogpProblem& problem, const void* rows, const core::DeviceCall& call) {
+  const bool entropy = static_cast<bool>(problem.grad_entropy);
+  const Kernel kernel = entropy ? logp_backward_bulk<T, true> : logp_backward_bulk<T, false>;
+  constexpr int kColumns = kBulkChunks<T> * kChunkColumns<T>;
+  const std::int64_t parts = (problem.columns + kColumns - 1) / kColumns;
+  const std::int64_t at_once = std::int64_t{traits(call.device).multiprocessors} * kBulkCtas;
+  if (problem.columns < kColumns / 2 || problem.rows * parts < at_once) return false;
+  if (!has_sm90_code("logp_backward_bulk", reinterpret_cast<const void*>(kernel))) return false;
+  launch_columns("logp_backward_bulk", kernel, problem, kColumns, call, rows, kBulkBytes<T>);
+  return true;
+}
 
 template <class T>
-void run_tile(const core::LogpProblem& problem, GradientShared<order::RowV1>* rows,
-              const core::DeviceCall& call) {
+void run(const core::LogpProblem& problem, GradientShared<order::RowV1>* rows, const core::DeviceCall& call) {
+  if (rows != nullptr)
+    launch("gradient_rows", gradient_rows<order::RowV1>,
+           {(problem.rows + kRowThreads - 1) / kRowThreads, kRowThreads}, call, problem, rows);
+  if (run_bulk<T>(problem, rows, call)) return;
   const Kernel kernel = problem.grad_entropy ? logp_backward_tile<T, true> : logp_backward_tile<T, false>;
   // With the row at hand a CTA does little but its columns.
   const int most = rows == nullptr ? 4 : 2;
   const int steps = steps_of(problem, kStepColumns<T>, traits(call.device).multiprocessors, most);
-  if (rows != nullptr)
-    launch("gradient_rows", gradient_rows<order::RowV1>,
-           {(problem.rows + kRowThreads - 1) / kRowThreads, kRowThreads}, call, problem, rows);
   launch_columns("logp_backward_tile", kernel, problem, steps * kStepColumns<T>, call, rows);
 }
 
@@ -47,9 +62,9 @@ void logp_backward(core::LogpProblem problem, const core::DeviceCall& call) {
   }
   auto* const rows = static_cast<GradientShared<order::RowV1>*>(scratch.take(rows_bytes));
   switch (problem.dtype) {
-    case DType::kFloat32: return run_tile<float>(problem, rows, call);
-    case DType::kFloat16: return run_tile<order::Float16>(problem, rows, call);
-    default: return run_tile<order::BFloat16>(problem, rows, call);
+    case DType::kFloat32: return run<float>(problem, rows, call);
+    case DType::kFloat16: return run<order::Float16>(problem, rows, call);
+    default: return run<order::BFloat16>(problem, rows, call);
   }
 }
 

@@ -72,6 +72,21 @@ __device__ __forceinline__ void tensor_load_multicast(void* shared, const CUtens
       : "memory");
 }
 
+// `bytes` bytes, a multiple of 16, both ends aligned to 16.
+__device__ __forceinline__ void bulk_load(void* shared, const void* global, int bytes, Barrier* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          shared_address(shared)),
+      "l"(global), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+// The same from shared memory.
+__device__ __forceinline__ void bulk_store(void* global, const void* shared, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
+               "r"(shared_address(shared)), "r"(bytes)
+               : "memory");
+}
+
 // A box from shared memory; elements outside of the tensor are not written.
 __device__ __forceinline__ void tensor_store(const CUtensorMap* map, int inner, int outer,
                                              const void* shared) {
