@@ -188,27 +188,41 @@ TEST(LogpCuda, many_long_rows_equal_the_twin) {
   }
 }
 
+// Zeros of both signs as upstream gradients of the first rows, in every combination.
+void signed_zeros(LogpCase& c) {
+  const auto zero = [](std::int64_t bit) { return bit != 0 ? -0.0 : 0.0; };
+  for (std::int64_t row = 0; row < 8; ++row) {
+    set_element(c.grad_logp, row, zero(row & 1));
+    set_element(c.grad_lse, row, zero(row & 2));
+    set_element(c.grad_entropy, row, zero(row & 4));
+  }
+}
+
 // Several steps and chunks of a CTA of backward, with targets at their ends, with and without an entropy; gaps leave all or
 // only some rows on boundaries of 16 bytes. Rows are prepared by a kernel of their own, or by each CTA.
 TEST(LogpCuda, many_rows_of_several_steps_equal_the_twin) {
   struct Shape {
-    std::int64_t rows, vocab;
+    std::int64_t rows, columns, padding;
     DType dtype;
   };
   std::vector<Shape> shapes;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16})
-    for (const auto& [rows, vocab] : {std::pair{1030, 20000}, {200, 50003}})
-      shapes.push_back({rows, vocab, dtype});
+    for (const auto& [rows, columns, padding] :
+         {std::tuple{1030, 20000, 0}, {250, 60003, 5}, {600, 20008, 2001}})
+      shapes.push_back({rows, columns, padding, dtype});
   std::vector<LogpCase> cases(shapes.size());
   std::vector<std::unique_ptr<LogpResult>> expected(shapes.size());
   in_parallel(static_cast<int>(shapes.size()), [&](int i) {
     const auto at = static_cast<std::size_t>(i);
     Rng rng(0x3ec7u + at);
-    cases[at] = batch_case(rng, shapes[at].rows, shapes[at].vocab, shapes[at].dtype, Precision::kFromLogits);
+    cases[at] =
+        batch_case(rng, shapes[at].rows, shapes[at].columns, shapes[at].dtype, Precision::kFromLogits);
+    cases[at].vocab -= shapes[at].padding;
     std::size_t row = 0;
     for (const std::int64_t target : {0,    3,    4,    7,    8,     1023,  1024,  3071,  3072,  4095, 4096,
                                       6143, 6144, 8191, 8192, 12287, 12288, 16384, 18431, 18432, 19999})
       cases[at].targets[row++] = target;
+    if (cases[at].grad_entropy.count() > 0) signed_zeros(cases[at]);
     expected[at] = std::make_unique<LogpResult>(twin(cases[at]));
   });
   for (std::size_t i = 0; i < shapes.size(); ++i)

@@ -42,11 +42,11 @@ TEST(CudaSanitizer, small_shapes_of_long_rows) {
   }
 }
 
-// As many as a GPU has room for, with a chunk that is not full; a quarter takes no part.
+// More than a GPU has room for, with a chunk that is not full; a quarter takes no part.
 TEST(CudaSanitizer, small_shapes_of_many_rows) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     Rng rng(static_cast<std::uint64_t>(dtype) + 0x60d5);
-    const std::int64_t rows = 700;
+    const std::int64_t rows = 800;
     LogpCase c = plain_case(rows, dtype == DType::kFloat32 ? 3205 : 9301, dtype);
     for (std::int64_t i = 0; i < c.rows * c.vocab; ++i) set_element(c.logits, i, rng.normal() * 4);
     c.ignore_index = -100;

@@ -115,6 +115,8 @@ __device__ __forceinline__ void gradient_of(Vectors<T, count>& vectors,
 template <bool entropy, class T, int count>
 __device__ __forceinline__ void gradient_of(Vectors<T, count>& vectors,
                                             const order::GradientRow<order::RowV1>& g) {
+  if constexpr (entropy)  // a slope of 0 would make +0 of an offset of -0
+    if (!g.has_slope) return gradient_of<false>(vectors, g);
   if (lowest_of(vectors) * g.inverse_temperature - g.max < order::RowV1::kCut)
     gradient_of<entropy, true, true>(vectors, g);
   else if (g.inverse_temperature != 1.0f)

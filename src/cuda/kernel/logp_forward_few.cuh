@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
     const bool last = i == units - 1;
     loads.take(lane);
     const Extremes extreme = extremes(loads.held);
-    if (staged && !last) loads.start(lane);
+    if (staged && !last) loads.start(lane);  // all lanes have used what it overwrites
     m = scaled ? extreme.max * it : extreme.max;
     max = max_nan(max, m);
     if (last) {
@@ -217,6 +217,7 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
   }
 
   barrier_wait(&maxima_came, 0);
+#pragma unroll 4  // loads beside each other
   for (int w = lane; w < all_warps; w += 32) max = max_nan(max, maxima[w]);
   max = warp_max_nan(max);
   RowSums<Row> total{0, 0};
@@ -245,6 +246,7 @@ __global__ void __launch_bounds__(32 * (staged ? kFewWarps : kFewWarpsOfOne<T, s
 
   barrier_wait(&sums_came, 0);
   total = {0, 0};
+#pragma unroll 4
   for (int w = lane; w < all_warps; w += 32) {
     total.sum += sums[w];
     if constexpr (entropy) total.entropy_sum += sums[all_warps + w];

@@ -15,7 +15,7 @@ using Kernel = void (*)(core::LogpProblem, ColumnSplit);
 // From how many rows on a kernel of its own prepares them.
 constexpr std::int64_t kManyRows = 256;
 
-// False where the copy engine has too little to do: parts that are half empty, or fewer than run at once.
+// False where the copy engine has too little to do: parts that are half empty, or fewer than may run at once.
 template <class T>
 bool run_bulk(const core::LogpProblem& problem, const void* rows, const core::DeviceCall& call) {
   const bool entropy = static_cast<bool>(problem.grad_entropy);
