@@ -174,6 +174,17 @@ TEST(CudaHeadSaved, more_rows_than_a_range_equal_the_cpu) {
   }
 }
 
+// Segments of grad_weight that one warpgroup adds up: the rows that take part leave one, two or all three.
+TEST(CudaHeadSaved, segments_of_positions_equal_the_cpu) {
+  for (const std::size_t live : {100, 8192, 8193, 17000})
+    for (const bool accumulate : {false, true}) {
+      SCOPED_TRACE("rows " + std::to_string(live) + (accumulate ? ", accumulated" : ""));
+      HeadCase head = some_case(17000, 130, 16, "plain");
+      for (std::size_t row = live; row < 17000; ++row) head.logp.targets[row] = -100;
+      EXPECT_TRUE(same_from_kept(head, 17000, {true, true, true, accumulate}));
+    }
+}
+
 TEST(CudaHeadSaved, what_cannot_be_kept_or_was_not_kept_is_refused_by_name) {
   const HeadCase head = some_case(140, 600, 24, "plain");
   const auto refused = [&](const HeadCase& call, const KeptP& kept, bool backward, bool entropy = false) {

@@ -52,13 +52,17 @@ struct ProductShape {
   // Parts of K, each a chain of its own; their sums go to the epilogue one by one. All but the last have whole steps of 16.
   int parts = 0;  // 0: all of K is one
   Segment part[kMostParts] = {};
+  // Parts of a tile that one warpgroup works off, one after the other. Where K is bounded all of them, as long as the first one.
+  int together = 1;
 };
 
 struct LiveShape {
   int rows, depth;
 
   __device__ Segment part(const ProductShape& shape, int number) const {
-    return shape.parts == 0 ? Segment{0, depth} : shape.part[number];
+    if (shape.parts == 0) return {0, depth};
+    const Segment part = shape.part[number];
+    return {part.first, min(part.columns, depth - part.first)};
   }
 };
 __device__ __forceinline__ LiveShape live_shape(const ProductShape& shape) {
@@ -78,6 +82,8 @@ struct TileAt {
   int row, column;
   int part;
   bool second = false;  // of a pair
+  int step = 0;         // among the parts that are worked off together
+  bool last = true;     // of these
 };
 
 // Division by a number known early: the quotient in fp32 is off by one at most (below 2^22).
@@ -103,7 +109,7 @@ class TileWalk {
         tile_columns_(tile_columns),
         group_(shape.group),
         rank_(rank),
-        parts_(max(shape.parts, 1)),
+        parts_((max(shape.parts, 1) + shape.together - 1) / shape.together),
         per_part_(row_tiles_ * column_tiles_),
         per_group_(group_ * column_tiles_),
         height_(group_),
@@ -126,7 +132,7 @@ class TileWalk {
 };
 
 // What a CTA does in a turn; even turns are of the first warpgroup, odd ones of the second. A pair of tiles takes two turns
-// of the same warpgroup.
+// of the same warpgroup, and parts of a tile that are worked off together take one each.
 struct Turn {
   bool end = false;  // there are no more
   bool any = false;  // there is a tile
@@ -139,12 +145,18 @@ struct Turn {
 struct Walk {
   LiveShape live;
   TileWalk tiles;
+  Division turns;  // of two tiles, one of each warpgroup
 
   template <class Tile, bool pairs>
   __device__ static Walk of(const ProductShape& shape, int rank) {
     const LiveShape live = live_shape(shape);
-    return {live, TileWalk(shape, live, Tile::kRows, pairs ? 2 * Tile::kColumns : Tile::kColumns,
-                           Tile::kCluster, rank)};
+    int steps = pairs ? 2 : shape.together;
+    if (steps > 1 && shape.bounds_depth)
+      steps = max((live.depth + shape.part[0].columns - 1) / shape.part[0].columns, 1);
+    return {
+        live,
+        TileWalk(shape, live, Tile::kRows, pairs ? 2 * Tile::kColumns : Tile::kColumns, Tile::kCluster, rank),
+        Division(2 * steps)};
   }
 };
 
@@ -155,14 +167,20 @@ __device__ __forceinline__ Turn find_turn(int number, const ProductShape& shape,
   asm volatile("" ::: "memory");
   const TileWalk& walk = of.tiles;
   const int first = static_cast<int>(blockIdx.x) / cluster, stride = static_cast<int>(gridDim.x) / cluster;
-  const int items = walk.count(), item = first + stride * (pairs ? number / 4 * 2 + number % 2 : number);
+  const int two = of.turns.quotient(number), turn_of_two = number - two * of.turns.divisor;
+  const int items = walk.count(), item = first + stride * (2 * two + turn_of_two % 2);
   Turn turn;
-  turn.end = first + stride * (pairs ? number / 4 * 2 : number) >= items;
+  turn.end = first + stride * 2 * two >= items;
   if (item >= items) return turn;
   turn.tile = walk.at(item);
+  if (!pairs) {
+    turn.tile.step = turn_of_two / 2;
+    turn.tile.part = turn.tile.part * shape.together + turn.tile.step;
+    turn.tile.last = turn_of_two + 2 >= of.turns.divisor;
+  }
   turn.part = of.live.part(shape, turn.tile.part);
   turn.any = true;
-  if (pairs && number % 4 >= 2) {
+  if (pairs && turn_of_two >= 2) {
     turn.any = turn.tile.column + order::kBlock < shape.columns;  // else the first tile has all
     turn.tile.column += Tile::kColumns;
     turn.tile.second = true;

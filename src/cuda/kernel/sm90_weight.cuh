@@ -23,9 +23,9 @@ struct FinishWeight {
   // Room for the rows of one tile that wait, of a warpgroup.
   static constexpr int kRoomColumns = 192, kRoomElements = 128 * kRoomColumns;
   using Out = std::conditional_t<accumulate, float, T>;
-  float* total;       // [rows, H]; where this is the first segment, kRoomElements for each warpgroup
+  float* total;       // [rows, H]; with `first` kRoomElements for each warpgroup
   std::int64_t size;  // H
-  bool first;         // nothing in the total yet; always, where the copy engine writes
+  bool first;         // the product has the first segment; always, where the copy engine writes
   WeightFinish end_;
   // Of grad_weight, boxes of 64 columns x 16 rows.
   std::conditional_t<copied, CUtensorMap, NothingPrepared> map;
@@ -41,6 +41,7 @@ struct FinishWeight {
   __device__ __forceinline__ static int own_row() { return local_row_of(lane(), warp()); }
   __device__ __forceinline__ Prepared prepare(const TileAt& tile, const LiveShape& live) const {
     Prepared own{{}, nullptr, 0, end_.scalars->largest_scale};
+    if (!tile.last) return own;
     const int row = tile.row + own_row();
     if (row < live.rows) own.run = end_.run[row];
     if (own.run.first != own.run.end) {
@@ -57,7 +58,8 @@ struct FinishWeight {
     static_assert(2 * n == kRoomColumns);
     const PowerOf2 up = power(own.largest_scale);
     const unsigned waiting = __ballot_sync(kWarp, own.run.first != own.run.end) >> 16 * half & 0xffff;
-    if (!copied && !first) add_total(d, tile, live);
+    if (!copied && (!first || tile.step > 0)) add_total(d, half, tile, live);
+    if (!copied && !tile.last) return keep_rows(d, half, tile, 0xffff);
     if (waiting != 0) keep_rows(d, half, tile, waiting);
     if constexpr (copied) {
       if (waiting == 0) return copy_half(d, half, tile, staging + warp() * kBufferBytes, up);
@@ -72,6 +74,7 @@ struct FinishWeight {
 
   // Behind the last half of a tile: all lanes finish the rows that wait, two at a time.
   __device__ __forceinline__ void after(const TileAt& tile, const Prepared& own) const {
+    if (!tile.last) return;
     __syncwarp();
     const int lane = FinishWeight::lane(), warp = FinishWeight::warp();
     const IdRun& run = own.run;
@@ -125,13 +128,15 @@ struct FinishWeight {
 
   // Adds this segment to those before it.
   template <int n>
-  __device__ __forceinline__ void add_total(float (&d)[n], const TileAt& tile, const LiveShape& live) const {
+  __device__ __forceinline__ void add_total(float (&d)[n], int half, const TileAt& tile,
+                                            const LiveShape& live) const {
     const Fragment at(tile);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = at.row + 8 * h;
       if (row >= live.rows) continue;
-      const auto* sum = reinterpret_cast<const float2*>(total + row * size + at.column);
+      const auto* sum = reinterpret_cast<const float2*>(
+          kept(kHalfRows * half + row - tile.row, row, at.column - tile.column, at.column));
 #pragma unroll
       for (int j = 0; j < n / 4; ++j) {
         if (at.column + 8 * j >= size) break;
@@ -226,7 +231,7 @@ struct FinishWeight {
         });
   }
 
-  // Where an element waits: at (local row, local column) of the warpgroup's room, or at its place in the total.
+  // Where an element waits, or the sum of the segments before: at (local row, local column) of the warpgroup's room, or at its place in the total.
   __device__ __forceinline__ float* kept(int local_row, int row, int local_column, int column) const {
     if (!copied && !first) return total + row * size + column;
     const int consumer = thread_number() / 128 - 1;

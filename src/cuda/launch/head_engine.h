@@ -11,6 +11,7 @@
 
 #include "core/device_backend.h"
 #include "core/matmul_problem.h"
+#include "order/dot.h"
 
 namespace samebits::cuda {
 
@@ -108,7 +109,8 @@ struct HiddenTask {
 struct WeightFinish;
 
 // total[v - column, k] = (first segment ? +0 : total) + (transpose(P) x X) over the range, which is one whole segment
-// of positions (or the rest of them). Ranges wholly beyond *count change nothing, but the first one writes +0.
+// of positions (or the rest of them), or all of them where the engine takes so many. Ranges wholly beyond *count change
+// nothing, but the first one writes +0.
 struct WeightTask {
   PositionRange range;
   std::int64_t column = 0, columns = 0;
@@ -133,11 +135,10 @@ class HeadEngine {
   virtual bool holds_sums() const { return false; }
   // Whether add_weight writes grad_weight itself when it is told how to finish.
   virtual bool finishes_weight() const { return false; }
+  // Positions that add_weight takes at most where a task has all of them.
+  virtual std::int64_t most_positions_of_weight() const { return order::kSegment; }
   // Elements of WeightTask::total that it takes for that, where a task has all rows.
-  virtual std::int64_t finish_elements(std::int64_t columns) const {
-    (void)columns;
-    return 0;
-  }
+  virtual std::int64_t finish_elements([[maybe_unused]] std::int64_t columns) const { return 0; }
   // Whether block_stats writes P where it is asked to, and fill_p knows PTask::to.
   virtual bool saves_p() const { return false; }
   virtual void block_stats(const StatsTask& task, const core::DeviceCall& call) = 0;

@@ -31,7 +31,8 @@ inline bool narrow(HeadRoom& room, const HeadSplit& split) {
     return true;
   }
   if (take_less(split.gathered, kGathered, room.gathered)) return true;
-  if (!split.one_range && split.total > 0 && take_less(split.weight_columns, kPieces, room.weight_columns)) {
+  if (!split.one_range && split.total > 0 && !split.finishes_all &&
+      take_less(split.weight_columns, kPieces, room.weight_columns)) {
     room.gathered = HeadRoom::kAny;
     return true;
   }

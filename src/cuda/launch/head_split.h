@@ -87,11 +87,11 @@ struct HeadSplit {
       columns =
           std::clamp(kPBytes / (std::max<std::int64_t>(rows, 1) * stored), segment, std::max(segment, vocab));
     engine_finishes = all > 0 && engine.finishes_weight() && even_rows(problem);
-    if (one_range && engine_finishes && !holds_p())
-      columns = std::max(segment, vocab);  // no P is held of them
+    finishes_all = engine_finishes &&
+                   (one_range || (!holds_p() && x_in_gradient && all <= engine.most_positions_of_weight()));
+    if (finishes_all && !holds_p()) columns = std::max(segment, vocab);  // no P is held of them
     columns = std::max(segment, std::min(columns, room.columns));
     weight_columns = std::min(columns, kFinishedColumns);
-    finishes_all = one_range && engine_finishes;
     if (finishes_all && !apart)
       weight_columns = columns;
     else  // with one range a total is finished as soon as it is there; else P of the next columns is computed anew

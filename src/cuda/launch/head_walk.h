@@ -110,13 +110,18 @@ class HeadWalk {
       const bool beside_hidden = !again && x != nullptr && p_.ends_with_hidden(range);
       PColumns first = columns;
       first.columns = std::min(weight_columns, columns.columns);
-      if (weight())  // where X is not held it takes the place of hidden
+      if (weight() && !at_once())  // where X is not held it takes the place of hidden
         weight_.add(first, x != nullptr ? x : x_of(range, false), range, beside_hidden);
       if (split_.apart || !again) weight_.add_bias(columns, range);
       range.first += range.rows;
     } while (range.first < split_.positions);
+    range = {0, split_.positions, at_.rows.list.count};
+    if (weight() && at_once()) weight_.add(p_.find(chunk, range), at_.x, range, false);
     if (split_.apart || !again) weight_.finish_bias(chunk);
   }
+
+  // Whether all ranges, whose P is saved, give their part of grad_weight in one product.
+  bool at_once() const { return split_.finishes_all && !split_.one_range; }
 
   // X of a range, made where it is not there yet.
   const void* x_of(const PositionRange& range, bool first_columns) {

@@ -18,6 +18,7 @@ class Sm90Head final : public HeadEngine {
   void use_scratch(void* memory) override { counters_.use(memory); }
   bool holds_sums() const override { return true; }
   bool finishes_weight() const override { return true; }
+  std::int64_t most_positions_of_weight() const override { return kMostParts * order::kSegment; }
   std::int64_t finish_elements(std::int64_t columns) const override {
     return sm90_finish_elements(columns, head_.shape.hidden_size, multiprocessors_);
   }

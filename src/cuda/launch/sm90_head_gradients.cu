@@ -1,8 +1,10 @@
 // The products of a head's gradient on SM90a.
 #include <algorithm>
 
+#include "cuda/kernel/sm90_hidden.cuh"
 #include "cuda/kernel/sm90_weight.cuh"
 #include "cuda/launch/sm90_head_operands.h"
+#include "order/dot.h"
 
 namespace samebits::cuda {
 namespace {
@@ -58,6 +60,11 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
   ProductShape shape = head.shape_of(task.range, size, task.range.rows);
   shape.rows = static_cast<int>(task.columns);
   shape.bounds_depth = true;
+  if (task.range.rows > order::kSegment)
+    in_ranges(task.range.rows, order::kSegment, [&](std::int64_t begin, std::int64_t rows) {
+      shape.part[shape.parts++] = {static_cast<std::int32_t>(begin), static_cast<std::int32_t>(rows)};
+      shape.together = shape.parts;
+    });
   shape.beside_kernel_ahead = task.beside_hidden && task.range.rows > kFewestRowsBeside;
   // Beside another kernel clusters start when they can, and those that are first have the most to do.
   if (shape.depth > kRowsInL2 && !shape.beside_kernel_ahead) shape.progress = counters.next(call);

@@ -34,7 +34,8 @@ void launch_product(const char* name, const DenseMatrix& a, const DenseMatrix& b
   const std::int64_t cluster_rows = std::int64_t{Tile::kRows} * Tile::kCluster;
   constexpr int kColumns = (Epilogue::template kPairs<Tile> ? 2 : 1) * Tile::kColumns;
   const std::int64_t tiles = (shape.rows + cluster_rows - 1) / cluster_rows *
-                             ((shape.columns + kColumns - 1) / kColumns) * std::max(shape.parts, 1);
+                             ((shape.columns + kColumns - 1) / kColumns) *
+                             ((std::max(shape.parts, 1) + shape.together - 1) / shape.together);
   const std::int64_t clusters =
       std::min<std::int64_t>(tiles, traits(call.device).multiprocessors / Tile::kCluster);
   launch(name, sm90_product<Tile, Epilogue>,
