@@ -100,13 +100,16 @@ __global__ void __launch_bounds__(kListThreads)
 inline constexpr int kGatherWarps = 8;
 
 // Rows of hidden as they are, a warp each; `Bits` is a word of the size of an element. Elements from `size` on are +0, and
-// so are rows from *count on, up to a multiple of 64.
+// so are rows from *count on, up to a multiple of 64. `beside`: nothing here depends on the kernel ahead; a CTA more than there
+// are rows for waits for it, so that this kernel ends behind it.
 template <class Bits>
 __global__ void __launch_bounds__(32 * kGatherWarps)
     gather_rows(const __grid_constant__ core::RowArray<const void> hidden, std::int64_t hidden_stride,
                 std::int64_t size, const std::int32_t* row, const PositionRange range, Bits* out,
-                std::int64_t out_stride) {
-  follow_kernel_ahead();
+                std::int64_t out_stride, bool beside) {
+  if (!beside) wait_for_kernel_ahead();
+  let_kernel_behind_start();
+  if (beside && blockIdx.x + 1 == gridDim.x) return wait_for_kernel_ahead();
   constexpr int kWords = 16 / static_cast<int>(sizeof(Bits));
   __shared__ const Bits* starts[kGatherWarps];
   // By few threads and before all else: it divides.

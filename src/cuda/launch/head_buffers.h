@@ -12,7 +12,7 @@ struct HeadBuffers {
   HeadGradientRows<Row> rows;
   TargetRuns targets = {};
   Real* logit = nullptr;   // [positions]: of the target
-  void* hidden = nullptr;  // [split.gathered, stride]
+  void* hidden = nullptr;  // [split.gathered, stride], where they do not lie in grad_weight
   void* x = nullptr;  // [positions or split.rows, stride]; where it is not held, the same memory as hidden
   void* p = nullptr;  // [split.p_elements()]; null when all of P is saved
   std::int64_t* counts = nullptr;  // [positions, H]; null when the sums are held
@@ -29,8 +29,9 @@ struct HeadBuffers {
     const bool weight = problem.grad_weight != nullptr;
     const auto bytes = [](std::int64_t count) { return static_cast<std::size_t>(count); };
     pieces.take(logit, all);
-    const std::int64_t hidden_bytes =
-        split.holds_p() ? gathered_room(split.gathered) * stride * dtype_size(shape.dtype) : 0;
+    const std::int64_t hidden_bytes = split.holds_p() && !split.hidden_in_weight
+                                          ? gathered_room(split.gathered) * stride * dtype_size(shape.dtype)
+                                          : 0;
     const std::int64_t x_bytes = weight && !split.x_in_gradient ? split.rows * stride * stored : 0;
     hidden = pieces.take_bytes(bytes(split.holds_x() ? hidden_bytes : std::max(hidden_bytes, x_bytes)));
     x = split.x_in_gradient ? problem.grad_hidden.data

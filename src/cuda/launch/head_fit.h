@@ -30,7 +30,11 @@ inline bool narrow(HeadRoom& room, const HeadSplit& split) {
     room.columns = split.columns / 2;
     return true;
   }
-  if (take_less(split.gathered, kGathered, room.gathered)) return true;
+  if (split.weight_holds_hidden && !split.hidden_in_weight) {
+    room.hidden = false;
+    return true;
+  }
+  if (!split.hidden_in_weight && take_less(split.gathered, kGathered, room.gathered)) return true;
   if (!split.one_range && split.total > 0 && !split.finishes_all &&
       take_less(split.weight_columns, kPieces, room.weight_columns)) {
     room.gathered = HeadRoom::kAny;

@@ -75,17 +75,30 @@ class HeadPWalk {
         "copy_saved");
   }
 
+  // Where hidden states of a range are gathered, and how many at a time.
+  GatheredRows place_of_hidden(std::int64_t column, std::int64_t rows) const {
+    const std::int64_t stride = gathered_stride(problem_.head.hidden_size);
+    if (!split_.hidden_in_weight) return {at_.hidden, stride, gathered_room(split_.gathered)};
+    const std::int64_t vocab = problem_.head.logp.vocab;
+    const std::int64_t first = first_free_row(vocab, column, rows);
+    return {element_at(problem_.grad_weight, shape_.dtype, first * stride), stride,
+            (vocab - first) / 128 * 128};
+  }
+
   // P of a range, from row `row` of the buffer on.
   void fill_p(const HeadChunk& chunk, const PositionRange& range, std::int64_t row) {
-    const std::int64_t stride = gathered_stride(problem_.head.hidden_size);
-    in_ranges(range.rows, split_.gathered, [&](std::int64_t first, std::int64_t rows) {
+    const GatheredRows hidden = place_of_hidden(chunk.column, range.rows);
+    in_ranges(range.rows, hidden.room, [&](std::int64_t first, std::int64_t rows) {
       const PositionRange part{range.first + first, rows, range.count};
-      // One range's hidden states are there from the first columns on, where there is room for all.
-      if (!split_.one_range || split_.apart || range.rows > split_.gathered || chunk.column == 0)
-        gather_hidden(problem_.head, at_.rows.list, part, at_.hidden, call_);
+      // One range's hidden states stay, where there is room for all. Others are gathered while the kernel ahead still runs,
+      // which is a product or an end of it: P of those before them was there when that one began.
+      if (!split_.one_range || split_.apart || range.rows > hidden.room || hidden.data != held_)
+        gather_hidden(problem_.head, at_.rows.list, part, const_cast<void*>(hidden.data), call_,
+                      held_ != nullptr && first == 0 && split_.holds_x());
+      held_ = hidden.data;
       PTask task;
       task.range = part;
-      task.hidden = {at_.hidden, stride, gathered_room(split_.gathered)};
+      task.hidden = hidden;
       task.column = chunk.column;
       task.columns = chunk.columns;
       task.inverse_tau = static_cast<const float*>(at_.rows.list.inverse_tau);
@@ -124,6 +137,7 @@ class HeadPWalk {
   const HeadShape& shape_;
   const HeadSplit& split_;
   const HeadBuffers<Row>& at_;
+  const void* held_ = nullptr;  // where hidden states lie
 };
 
 }  // namespace samebits::cuda

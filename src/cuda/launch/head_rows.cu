@@ -11,11 +11,11 @@ std::int64_t list_ctas(std::int64_t rows) {
 
 template <class Bits>
 void gather(const core::LinearLogpProblem& head, const HeadRows& rows, const PositionRange& range, void* out,
-            const core::DeviceCall& call) {
-  launch("gather_rows", gather_rows<Bits>,
-         behind((range.rows + kGatherWarps - 1) / kGatherWarps, 32 * kGatherWarps), call, head.hidden,
-         head.hidden_stride, head.hidden_size, rows.row, range, static_cast<Bits*>(out),
-         gathered_stride(head.hidden_size));
+            const core::DeviceCall& call, bool beside) {
+  const std::int64_t ctas = (range.rows + kGatherWarps - 1) / kGatherWarps;
+  launch("gather_rows", gather_rows<Bits>, behind(beside ? ctas + 1 : ctas, 32 * kGatherWarps), call,
+         head.hidden, head.hidden_stride, head.hidden_size, rows.row, range, static_cast<Bits*>(out),
+         gathered_stride(head.hidden_size), beside);
 }
 
 }  // namespace
@@ -51,11 +51,11 @@ void list_head_rows(const core::LogpProblem& problem, const HeadRows& rows, cons
 }
 
 void gather_hidden(const core::LinearLogpProblem& head, const HeadRows& rows, const PositionRange& range,
-                   void* out, const core::DeviceCall& call) {
+                   void* out, const core::DeviceCall& call, bool beside) {
   switch (dtype_size(head.hidden.dtype)) {
-    case 2: return gather<std::uint16_t>(head, rows, range, out, call);
-    case 4: return gather<std::uint32_t>(head, rows, range, out, call);
-    default: return gather<std::uint64_t>(head, rows, range, out, call);
+    case 2: return gather<std::uint16_t>(head, rows, range, out, call, beside);
+    case 4: return gather<std::uint32_t>(head, rows, range, out, call, beside);
+    default: return gather<std::uint64_t>(head, rows, range, out, call, beside);
   }
 }
 

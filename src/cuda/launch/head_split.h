@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cuda/launch/head_generic.h"
+#include "cuda/launch/head_places.h"
 #include "cuda/launch/head_weight.h"
 #include "order/dot.h"
 
@@ -12,11 +13,6 @@ namespace samebits::cuda {
 
 // Of P, unless a single segment of the columns is more.
 inline constexpr std::int64_t kPBytes = std::int64_t{128} << 20;
-// Positions whose hidden states are held at a time, where there are several ranges and X lies elsewhere: with P of a
-// segment of columns eight full waves of 132 multiprocessors, or four where lists of the positions take the room.
-inline constexpr std::int64_t kGatheredRows = 6144, kFewerGatheredRows = 3072;
-// Positions of which lists and sums of long runs leave that room.
-inline constexpr std::int64_t kMostForGatheredRows = 16384;
 
 // Positions, and bytes, of which the sums that grad_hidden is made of are held segment by segment. They spare a walk through weight
 // for its largest element alone, which with few rows takes as long as a product.
@@ -29,6 +25,7 @@ inline constexpr std::int64_t kApartRows = 1024;
 struct HeadRoom {
   static constexpr std::int64_t kAny = std::int64_t{1} << 62;
   bool sums = true, both = true;  // both: one P for both products
+  bool hidden = true;             // scratch for gathered hidden states
   std::int64_t columns = kAny, gathered = kAny, weight_columns = kAny;
 };
 
@@ -54,7 +51,9 @@ struct HeadSplit {
   // P is computed twice, each time in a smaller part: of all columns of a chunk for kApartRows rows and grad_hidden, and of
   // weight_columns for all rows of a range and the others.
   bool apart, can_be_apart;
-  bool x_in_gradient;    // X of all positions lies in the buffer of grad_hidden, which is written last
+  bool x_in_gradient;  // X of all positions lies in the buffer of grad_hidden, which is written last
+  // Gathered hidden states may lie in rows of grad_weight that are written later; and they do.
+  bool weight_holds_hidden, hidden_in_weight;
   bool engine_finishes;  // grad_weight
   bool finishes_all;     // the same, of all positions at once, so that no total is held
 
@@ -69,11 +68,7 @@ struct HeadSplit {
     rows = std::min(all, order::kSegment);
     can_be_apart = stored == 2 && holds_p();
     apart = !room.both && can_be_apart;
-    x_in_gradient = problem.grad_weight != nullptr && holds_x(problem.grad_hidden, shape);
-    gathered = one_range || !x_in_gradient   ? rows
-               : all <= kMostForGatheredRows ? kGatheredRows
-                                             : kFewerGatheredRows;
-    gathered = std::min(gathered, room.gathered);
+    x_in_gradient = problem.grad_weight != nullptr && gradient_holds_x(problem.grad_hidden, shape);
     slice = !shape.binary64 && problem.grad_hidden ? order::slice_columns(vocab) : vocab;
     segment = std::min(slice, order::kSegment);
     held_segments = 0;
@@ -99,6 +94,9 @@ struct HeadSplit {
     total = problem.grad_weight == nullptr ? 0
             : finishes_all                 ? engine.finish_elements(weight_columns)
                                            : weight_columns * size;
+    weight_holds_hidden = holds_p() && holds_x() && gradient_holds_hidden(problem, last_columns(vocab));
+    hidden_in_weight = weight_holds_hidden && !room.hidden;
+    gathered = hidden_in_weight ? rows : std::min(rows, room.gathered);
   }
 
   // Elements between rows of P of so many columns, and the most elements that P has.
@@ -134,13 +132,10 @@ struct HeadSplit {
   }
 
  private:
-  // Whether rows of X fit into those of a gradient of hidden.
-  static bool holds_x(const core::RowArray<void>& gradient, const HeadShape& shape) {
-    const core::RowIndex& index = gradient.index;
-    return gradient && dtype_size(gradient.dtype) == dtype_size(stored_dtype(shape)) &&
-           gathered_stride(shape.hidden_size) == shape.hidden_size &&
-           (index.rank == 0 || (index.rank == 1 && index.strides[0] == shape.hidden_size)) &&
-           reinterpret_cast<std::uintptr_t>(gradient.data) % 256 == 0;
+  // The first one of the rows of grad_weight that are written last.
+  std::int64_t last_columns(std::int64_t vocab) const {
+    const HeadChunk last = chunks(vocab).back();
+    return last.column + (last.columns - 1) / weight_columns * weight_columns;
   }
 };
 
