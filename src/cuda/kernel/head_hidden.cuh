@@ -3,6 +3,7 @@
 
 #include "cuda/kernel/logp_backward.cuh"
 #include "cuda/launch/head_gradient.h"
+#include "cuda/prim/kernel_order.cuh"
 
 namespace samebits::cuda {
 
@@ -32,9 +33,10 @@ struct HiddenEnd {
     weight = static_cast<const T*>(head.weight.data) + at.list.target[position] * head.weight.row_stride;
     stride = head.weight.column_stride;
   }
-  __device__ __forceinline__ T element(std::int64_t k, std::int64_t count) const {
+  __device__ __forceinline__ T weight_at(std::int64_t k) const { return weight[k * stride]; }
+  __device__ __forceinline__ T element(T of_weight, std::int64_t count) const {
     const float a = adds ? static_cast<float>(static_cast<double>(count) * down) : 0.0f;
-    const float value = order::fma(y, order::to_float(weight[k * stride]), scale * a);
+    const float value = order::fma(y, order::to_float(of_weight), scale * a);
     return order::round_to<T>(nan ? order::canonical_nan<float>() : value);
   }
 };
@@ -61,43 +63,55 @@ __global__ void __launch_bounds__(kHiddenThreads)
       out[k] = order::round_to<T>(reinterpret_cast<const double*>(sums)[k]);
   } else {
     const HiddenEnd<T> end(head, at, position, at.exponent[position]);
-    for (std::int64_t k = threadIdx.x; k < size; k += kHiddenThreads) out[k] = end.element(k, sums[k]);
+    for (std::int64_t k = threadIdx.x; k < size; k += kHiddenThreads)
+      out[k] = end.element(end.weight_at(k), sums[k]);
   }
 }
 
-inline constexpr int kHeldThreads = 128;  // each has two neighbours
+inline constexpr int kHeldThreads = 128;
 
-// The same from the sums of the segments, of which the counts are made here; `parts` CTAs to a row of an even length.
-template <class T>
+// The same from the sums of the segments, of which the counts are made here; `parts` CTAs to a row, of an even length. All
+// that a thread loads of its `width` neighbours is under way at once: caches are cold behind grad_weight.
+// `beside_kernel_ahead`: that one waited itself for all that came before, and nothing here depends on it.
+template <class T, int width>
 __global__ void __launch_bounds__(kHeldThreads)
     finish_held_hidden(const __grid_constant__ core::LinearLogpProblem head,
                        const __grid_constant__ HeadGradientRows<order::RowV1> at, const HeldSums sums,
-                       const __grid_constant__ core::RowArray<void> grad, int parts) {
+                       const __grid_constant__ core::RowArray<void> grad, int parts,
+                       bool beside_kernel_ahead) {
+  if (!beside_kernel_ahead) wait_for_kernel_ahead();
+  let_kernel_behind_start();
+  struct alignas(4 * width) Sums {
+    float value[width];
+  };
   __shared__ T* start;
   const std::int64_t row = blockIdx.x / parts, size = head.hidden_size;
+  const std::int64_t k = width * (blockIdx.x % parts * std::int64_t{kHeldThreads} + threadIdx.x);
+  const std::int64_t position = at.list.position[row];
   if (threadIdx.x == 0) start = grad.at<T>(row);
   __syncthreads();
-  const std::int64_t k = 2 * (blockIdx.x % parts * std::int64_t{kHeldThreads} + threadIdx.x);
-  if (k >= size) return;
-  T* const out = start + k;
-  const std::int64_t position = at.list.position[row];
-  if (position < 0) {
-    out[0] = out[1] = order::round_to<T>(0.0f);
-    return;
-  }
-  const int exponent = counting_exponent(at.form[position], __uint_as_float(at.scalars->largest_weight));
-  const double up = order::power_of_2(exponent);
-  const float* const from = sums.data + position * size + k;
-  long long low = 0, high = 0;
+  if (k < size && position < 0) {
+#pragma unroll
+    for (int i = 0; i < width; ++i) start[k + i] = order::round_to<T>(0.0f);
+  } else if (k < size) {
+    const int exponent = counting_exponent(at.form[position], __uint_as_float(at.scalars->largest_weight));
+    const HiddenEnd<T> end(head, at, position, exponent);
+    T weight[width];
+#pragma unroll
+    for (int i = 0; i < width; ++i) weight[i] = end.weight_at(k + i);
+    const double up = order::power_of_2(exponent);
+    const float* const from = sums.data + position * size + k;
+    long long count[width] = {};
 #pragma unroll 8
-  for (std::int64_t segment = 0; segment < sums.segments; ++segment) {
-    const float2 sum = *reinterpret_cast<const float2*>(from + segment * sums.stride);
-    low += __double2ll_rn(static_cast<double>(sum.x) * up);
-    high += __double2ll_rn(static_cast<double>(sum.y) * up);
+    for (std::int64_t segment = 0; segment < sums.segments; ++segment) {
+      const Sums sum = *reinterpret_cast<const Sums*>(from + segment * sums.stride);
+#pragma unroll
+      for (int i = 0; i < width; ++i) count[i] += __double2ll_rn(static_cast<double>(sum.value[i]) * up);
+    }
+#pragma unroll
+    for (int i = 0; i < width; ++i) start[k + i] = end.element(weight[i], count[i]);
   }
-  const HiddenEnd<T> end(head, at, position, exponent);
-  out[0] = end.element(k, low);
-  out[1] = end.element(k + 1, high);
+  if (beside_kernel_ahead) wait_for_kernel_ahead();
 }
 
 }  // namespace samebits::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/matmul_problem.h"
+#include "cuda/kernel/gather_row.cuh"
 #include "cuda/kernel/row_finish.cuh"
 #include "cuda/launch/head_rows.h"
 #include "cuda/prim/kernel_order.cuh"
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(kListThreads)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const std::int64_t first = blockIdx.x * std::int64_t{kRowsOfList};
   std::int32_t next = before == nullptr ? 0 : before[blockIdx.x];
-  for (int step = 0; step < kListSteps; ++step) {
+  for (int step = 0; step < kListSteps && first + step * kListThreads < problem.rows; ++step) {
     const std::int64_t row = first + step * kListThreads + threadIdx.x;
     bool live = false;
     std::int64_t id = 0;
@@ -110,7 +111,6 @@ __global__ void __launch_bounds__(32 * kGatherWarps)
   if (!beside) wait_for_kernel_ahead();
   let_kernel_behind_start();
   if (beside && blockIdx.x + 1 == gridDim.x) return wait_for_kernel_ahead();
-  constexpr int kWords = 16 / static_cast<int>(sizeof(Bits));
   __shared__ const Bits* starts[kGatherWarps];
   // By few threads and before all else: it divides.
   const std::int64_t first = blockIdx.x * std::int64_t{kGatherWarps};
@@ -121,31 +121,9 @@ __global__ void __launch_bounds__(32 * kGatherWarps)
   }
   __syncthreads();
 
-  const int lane = threadIdx.x % 32;
   const std::int64_t i = first + threadIdx.x / 32;
-  if (i >= range.rows || range.first + i >= (*range.count + 63) / 64 * std::int64_t{64}) return;
-  const Bits* const from = starts[threadIdx.x / 32];
-  Bits* const to = out + i * out_stride;
-  std::int64_t k = 0;
-  if (from != nullptr) {
-    if (hidden_stride == 1 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
-      // Several under way: with few rows there is no other warp to wait with.
-      constexpr int kAhead = 4;
-      for (std::int64_t v = lane; v < size / kWords; v += 32 * kAhead) {
-        uint4 words[kAhead];
-#pragma unroll
-        for (int a = 0; a < kAhead; ++a)
-          if (v + 32 * a < size / kWords) words[a] = reinterpret_cast<const uint4*>(from)[v + 32 * a];
-#pragma unroll
-        for (int a = 0; a < kAhead; ++a)
-          if (v + 32 * a < size / kWords) reinterpret_cast<uint4*>(to)[v + 32 * a] = words[a];
-      }
-      k = size / kWords * kWords;
-    }
-    for (std::int64_t at = k + lane; at < size; at += 32) to[at] = from[at * hidden_stride];
-    k = size;
-  }
-  for (std::int64_t at = k + lane; at < out_stride; at += 32) to[at] = 0;
+  if (i < range.rows && range.first + i < (*range.count + 63) / 64 * std::int64_t{64})
+    gather_row(starts[threadIdx.x / 32], hidden_stride, size, out + i * out_stride, out_stride);
 }
 
 }  // namespace samebits::cuda

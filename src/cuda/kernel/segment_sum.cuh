@@ -11,6 +11,7 @@
 #pragma once
 
 #include "cuda/kernel/id_order.h"
+#include "cuda/prim/kernel_order.cuh"
 #include "order/p_form.h"
 
 namespace samebits::cuda {
@@ -115,6 +116,7 @@ __global__ void __launch_bounds__(kSumThreads)
     sum_long_runs(const __grid_constant__ Terms terms, const __grid_constant__ IdRuns runs,
                   const LongRuns<typename Terms::Real> long_runs, std::int64_t columns, std::int64_t parts,
                   std::int64_t first_row) {
+  follow_kernel_ahead();
   const std::int64_t row = first_row + blockIdx.x / parts;
   const std::int64_t column = (blockIdx.x % parts * kSumThreads + threadIdx.x) * Terms::kWidth;
   const IdRun segment = long_segment(runs, row);

@@ -7,82 +7,13 @@
 #pragma once
 
 #include "cuda/kernel/sm90_pace.cuh"
-#include "cuda/kernel/sm90_stages.cuh"
+#include "cuda/kernel/sm90_turns.cuh"
 #include "cuda/prim/cluster.cuh"
 #include "cuda/prim/kernel_order.cuh"
 #include "cuda/prim/pair.cuh"
 #include "cuda/prim/reduce.cuh"
-#include "cuda/prim/wgmma.cuh"
 
 namespace samebits::cuda {
-
-// Warp by warp, so that none is a turn behind: a barrier tells its phase from the next one alone. The other warpgroup may
-// have to wait for its first stage all the same.
-template <class Tile, class Shared>
-__device__ __forceinline__ void pass_turn(int consumer) {
-  if (threadIdx.x % 32 == 0)
-    barrier_arrive(Shared::turn(1 - consumer), Tile::kCluster == 1 ? 0 : cluster_rank());
-}
-
-// d = the tile's product, by one warpgroup. `parts`: around this part of K there may be elements of others, which are
-// cleared; else they are +0.
-template <class Tile, class Shared, bool parts, class Ring>
-__device__ __forceinline__ void multiply(float (&d)[Tile::kHalves][Tile::kColumns / 2], Ring& ring,
-                                         const Segment& part, int consumer) {
-  using Element = typename Tile::Element;
-  static_assert(!parts || !Tile::kTransposedA);
-  constexpr int kStepA = (Tile::kTransposedA ? 16 * 128 : 16 * 2) / 16;
-  constexpr int kStepB = (Tile::kTransposedB ? 16 * 128 : 16 * 2) / 16;
-  const bool releases = thread_number() % 128 < Tile::kCluster;
-  const int steps = steps_of(part);
-  int before = 0, k = 0;
-#pragma unroll 1
-  do {
-    barrier_wait(Shared::full(ring.stage), ring.parity);
-    char* const stage = Shared::stage(ring.stage);
-    if constexpr (parts) {
-      const int first = k == 0 ? lead_of(part) : 0;
-      const int last = k + 1 == steps ? (lead_of(part) + part.columns - 1) % kTileDepth : kTileDepth - 1;
-      const int end = last / 16 * 16 + 16;
-      if (first > 0 || end < kTileDepth) clear_outside<Tile::kRows>(stage, first, end, consumer);
-    }
-    const std::uint64_t a = tile_descriptor(shared_address(stage), 0);
-    const std::uint64_t b = tile_descriptor(shared_address(stage + Tile::kBytesA), 64 * kTileDepth * 2);
-    wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < kTileDepth / 16; ++i)
-#pragma unroll
-      for (int half = 0; half < Tile::kHalves; ++half)
-        wgmma<Element, Tile::kColumns, Tile::kTransposedA, Tile::kTransposedB>(
-            d[half], a + half * (kHalfRows * kTileDepth * 2 / 16) + i * kStepA, b + i * kStepB,
-            k > 0 || i > 0);
-    wgmma_commit();
-    wgmma_wait<1>();
-    if (k > 0 && releases) barrier_arrive(Shared::empty(before), static_cast<int>(threadIdx.x % 128));
-    before = ring.stage;
-    ring.next();
-  } while (++k < steps);
-  pass_turn<Tile, Shared>(consumer);  // while the last products run
-  wgmma_wait<0>();
-  if (releases) barrier_arrive(Shared::empty(before), static_cast<int>(threadIdx.x % 128));
-}
-
-// The first step overwrites d: no instructions for its initial values.
-template <int n>
-__device__ __forceinline__ void undefined(float (&d)[n]) {
-#pragma unroll
-  for (int i = 0; i < n; ++i) asm volatile("" : "=f"(d[i]));
-}
-
-// What an epilogue knows of its tile before the products, so that nobody waits for it behind them.
-struct NothingPrepared {};
-template <class Epilogue>
-__device__ __forceinline__ auto prepared(const Epilogue& epilogue, const Turn& turn, const LiveShape& live) {
-  if constexpr (requires { epilogue.prepare(turn.tile, live); })
-    return epilogue.prepare(turn.tile, live);
-  else
-    return NothingPrepared{};
-}
 
 // An epilogue with a member `largest` wants the largest magnitude of B there, as the bits of a float. The warps beside the
 // copying one take it from the stages: every tile of the first rows, each CTA of a cluster its share.
@@ -102,7 +33,7 @@ __device__ __forceinline__ void find_largest(const ProductShape& shape, int rank
   const int place = Tile::kBytesA + rank * kShare + 16 * (thread_number() - 32);
   const int lane = thread_number() % 32;
   RingPlace<Shared::kStages> ring;
-  std::uint32_t most = 0;  // of each half
+  std::uint32_t most[kAhead] = {};  // of each half; several, for each waits for the one before
   for (int number = 0;; ++number) {
     const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, Shared::walk());
     if (turn.end) break;
@@ -118,8 +49,10 @@ __device__ __forceinline__ void find_largest(const ProductShape& shape, int rank
 #pragma unroll
           for (int a = 0; a < kAhead; ++a)
             vectors[a] = *reinterpret_cast<const uint4*>(from + (i + a) * 16 * kThreads);
-          for (const uint4& v : vectors)
-            for (const std::uint32_t word : {v.x, v.y, v.z, v.w}) most = __vmaxu2(most, word & 0x7fff7fffu);
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a)
+            for (const std::uint32_t word : {vectors[a].x, vectors[a].y, vectors[a].z, vectors[a].w})
+              most[a] = __vmaxu2(most[a], word & 0x7fff7fffu);
         }
       }
       __syncwarp();
@@ -127,8 +60,10 @@ __device__ __forceinline__ void find_largest(const ProductShape& shape, int rank
     }
   }
   using Element = typename Tile::Element;
-  raise_to(largest,
-           max(__float_as_uint(pair_value<Element>(most, 0)), __float_as_uint(pair_value<Element>(most, 1))));
+#pragma unroll
+  for (int a = 1; a < kAhead; ++a) most[0] = __vmaxu2(most[0], most[a]);
+  raise_to(largest, max(__float_as_uint(pair_value<Element>(most[0], 0)),
+                        __float_as_uint(pair_value<Element>(most[0], 1))));
 }
 
 template <class Tile, class Epilogue>
@@ -156,12 +91,12 @@ __global__ void __launch_bounds__(kProductThreads, 1)
   if (threadIdx.x == 0) Shared::walk() = Walk::of<Tile, Epilogue::template kPairs<Tile>>(shape, rank);
   __syncthreads();
 
-  RingPlace<Shared::kStages> ring;
   if (threadIdx.x < 128) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCopyRegisters<Epilogue>));
     if (threadIdx.x == 0) {
       prefetch_map(&map_a);
       prefetch_map(&map_b);
+      RingPlace<Shared::kStages> ring;
       Pace pace(shape, rank);
       for (int number = 0;; ++number) {
         const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, Shared::walk());
@@ -184,73 +119,10 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     __syncwarp();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kProductRegisters<Epilogue>));
-    const auto own_number = [] { return thread_number() / 128 - 1; };
-#pragma unroll 1
-    for (int number = 0;; ++number) {
-      const int consumer = own_number();
-      const Turn turn = find_turn<Tile, Epilogue::template kPairs<Tile>>(number, shape, Shared::walk());
-      if (turn.end) break;
-      const int depth = turn.any ? turn.part.columns : 0;
-      if (number % 2 != consumer) {
-        ring.skip(depth > 0 ? steps_of(turn.part) : 0);
-        continue;
-      }
-      const auto state = prepared(epilogue, turn, Shared::walk().live);
-      barrier_wait(Shared::turn(consumer), (number / 2 + 1 - consumer) % 2);
-      if (depth == 0) pass_turn<Tile, Shared>(consumer);
-      if (!turn.any) continue;
-      float d[Tile::kHalves][Tile::kColumns / 2];
-#pragma unroll
-      for (auto& half : d) undefined(half);
-      if (depth > 0) {
-        multiply<Tile, Shared, Epilogue::kParts>(d, ring, turn.part, consumer);
-      } else {
-#pragma unroll
-        for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i] = 0;
-      }
-      if constexpr (Epilogue::kLong) {  // registers are short there, and behind its stores memory is slow
-        volatile int* const rest = Shared::rest();
-        if (thread_number() % 32 == 0) {
-          rest[0] = number;
-          rest[1] = ring.stage;
-          rest[2] = ring.parity;
-        }
-      }
-      const LiveShape live = Shared::walk().live;
-      TileAt half_at = turn.tile;
-      const auto finish = [&](auto& part, int half) {
-        if constexpr (std::is_same_v<decltype(state), const NothingPrepared>)
-          epilogue.run(part, half, half_at, live, Shared::staging(own_number()));
-        else
-          epilogue.run(part, half, half_at, live, Shared::staging(own_number()), state);
-      };
-      if constexpr (Epilogue::kLong) {
-        // Half by half over the same registers: code that is walked through once a tile has to fit the instruction cache.
-#pragma unroll 1
-        for (int half = 0;; ++half) {
-          finish(d[0], half);
-          if (half + 1 == Tile::kHalves) break;
-#pragma unroll
-          for (int i = 0; i < Tile::kColumns / 2; ++i) d[0][i] = d[Tile::kHalves - 1][i];
-          half_at.row += kHalfRows;
-        }
-      } else {
-#pragma unroll
-        for (int half = 0; half < Tile::kHalves; ++half) {
-          finish(d[half], half);
-          half_at.row += kHalfRows;
-        }
-      }
-      if constexpr (requires { epilogue.after(turn.tile, state); }) epilogue.after(turn.tile, state);
-      if constexpr (Epilogue::kLong) {
-        __syncwarp();
-        volatile int* const rest = Shared::rest();
-        number = rest[0];
-        ring.stage = rest[1];
-        ring.parity = rest[2];
-        __syncwarp();
-      }
-    }
+    if constexpr (kIsShort<Epilogue>)
+      take_short_turns<Tile, Shared>(shape, epilogue);
+    else
+      take_turns<Tile, Shared>(shape, epilogue);
     epilogue.end();
   }
   if constexpr (Tile::kCluster > 1) cluster_sync();

@@ -9,15 +9,12 @@ namespace samebits::cuda {
 
 // The last segment on top of the total, scaled and rounded. Columns of the head (rows here) that are somebody's target wait
 // in fp32 until the registers of the tile are free, and then get what their rows add: there are few of them.
-//
-// `copied`: by the copy engine, where a product is shorter than its end: own stores hold up whatever is loaded next.
-template <class T, bool accumulate, bool copied = false>
+template <class T, bool accumulate>
 struct FinishWeight {
-  static_assert(!accumulate || !copied);
   // Of a warp: 16 rows of 64 columns on their way out, 16 bytes of row r at place (i ^ r % 8).
-  static constexpr int kBuffers = accumulate ? 0 : copied ? 6 : 1, kBufferBytes = kBuffers * 16 * 128;
+  static constexpr int kBufferBytes = accumulate ? 0 : 16 * 128;
   static constexpr int kStagingBytes = 4 * kConsumers * kBufferBytes;
-  static constexpr bool kParts = false, kLong = !copied;
+  static constexpr bool kParts = false, kLong = true;
   template <class Tile>
   static constexpr bool kPairs = false;
   // Room for the rows of one tile that wait, of a warpgroup.
@@ -25,10 +22,8 @@ struct FinishWeight {
   using Out = std::conditional_t<accumulate, float, T>;
   float* total;       // [rows, H]; with `first` kRoomElements for each warpgroup
   std::int64_t size;  // H
-  bool first;         // the product has the first segment; always, where the copy engine writes
+  bool first;         // the product has the first segment
   WeightFinish end_;
-  // Of grad_weight, boxes of 64 columns x 16 rows.
-  std::conditional_t<copied, CUtensorMap, NothingPrepared> map;
 
   // What a lane knows of its row of the tile before the products, so that nobody waits for it behind them: each warp has 32
   // rows, 16 of each half. Most often one position adds to a row.
@@ -58,18 +53,13 @@ struct FinishWeight {
     static_assert(2 * n == kRoomColumns);
     const PowerOf2 up = power(own.largest_scale);
     const unsigned waiting = __ballot_sync(kWarp, own.run.first != own.run.end) >> 16 * half & 0xffff;
-    if (!copied && (!first || tile.step > 0)) add_total(d, half, tile, live);
-    if (!copied && !tile.last) return keep_rows(d, half, tile, 0xffff);
+    if (!first || tile.step > 0) add_total(d, half, tile, live);
+    if (!tile.last) return keep_rows(d, half, tile, 0xffff);
     if (waiting != 0) keep_rows(d, half, tile, waiting);
-    if constexpr (copied) {
-      if (waiting == 0) return copy_half(d, half, tile, staging + warp() * kBufferBytes, up);
-      if (lane() == 0) store_wait_read<0>();
-      __syncwarp();
-    }
     if constexpr (!accumulate)
-      if (copied || end_.out_in_chunks)
+      if (end_.out_in_chunks)
         return write_chunks(d, tile, live, staging + warp() * kBufferBytes, waiting, up);
-    if constexpr (!copied) write_pairs(d, tile, live, waiting, up);
+    write_pairs(d, tile, live, waiting, up);
   }
 
   // Behind the last half of a tile: all lanes finish the rows that wait, two at a time.
@@ -98,9 +88,7 @@ struct FinishWeight {
     }
     __syncwarp();  // before rows of the next tile wait in the same place
   }
-  __device__ void end() const {
-    if (copied && lane() == 0) store_wait_read<0>();
-  }
+  __device__ void end() const {}
 
  private:
   // 2^n as two factors: rounded once, for the second one is 1 unless n is 128.
@@ -219,21 +207,9 @@ struct FinishWeight {
     }
   }
 
-  // A half of a tile of which no row waits, by the copy engine; each half has its own buffers.
-  template <int n>
-  __device__ __forceinline__ void copy_half(const float (&d)[n], int half, const TileAt& tile, char* buffers,
-                                            const PowerOf2& up) const {
-    static_assert(2 * n / kUnit == kBuffers);
-    WarpStore<kBuffers>{buffers, &map, tile.row + 16 * warp()}.half_of_buffers(
-        tile.column, static_cast<int>(size), half, [&](int unit, int j, int h) {
-          const int i = unit * kUnit + 4 * j + 2 * h;
-          return pair_of<T>(alone(d[i], up), alone(d[i + 1], up));
-        });
-  }
-
   // Where an element waits, or the sum of the segments before: at (local row, local column) of the warpgroup's room, or at its place in the total.
   __device__ __forceinline__ float* kept(int local_row, int row, int local_column, int column) const {
-    if (!copied && !first) return total + row * size + column;
+    if (!first) return total + row * size + column;
     const int consumer = thread_number() / 128 - 1;
     return total + (std::int64_t{blockIdx.x} * kConsumers + consumer) * kRoomElements +
            local_row * kRoomColumns + local_column;

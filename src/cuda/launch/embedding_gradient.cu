@@ -67,7 +67,8 @@ std::size_t gradient_bytes(const core::EmbeddingProblem& problem, const core::De
 void embedding_backward(const core::EmbeddingProblem& problem, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
   Scratch scratch(call, gradient_bytes(problem, call));
-  const IdRuns runs = find_id_runs(id_list(problem), scratch, call);
+  const IdList list = id_list(problem);
+  const IdRuns runs = find_id_runs(list, cleared_id_runs(list.limit, scratch, call), scratch, call);
   void* const partial = scratch.take(partial_bytes(problem));
   switch (problem.dtype) {
     case DType::kFloat32: return run_gradient_of<float>(problem, runs, partial, call);

@@ -137,14 +137,16 @@ class HeadEngine {
   virtual bool finishes_weight() const { return false; }
   // Positions that add_weight takes at most where a task has all of them.
   virtual std::int64_t most_positions_of_weight() const { return order::kSegment; }
-  // Elements of WeightTask::total that it takes for that, where a task has all rows.
-  virtual std::int64_t finish_elements([[maybe_unused]] std::int64_t columns) const { return 0; }
+  // Elements of WeightTask::total that it takes for that, where a task has all `rows`.
+  virtual std::int64_t finish_elements(std::int64_t /*rows*/, std::int64_t /*columns*/) const { return 0; }
   // Whether block_stats writes P where it is asked to, and fill_p knows PTask::to.
   virtual bool saves_p() const { return false; }
   virtual void block_stats(const StatsTask& task, const core::DeviceCall& call) = 0;
   virtual void fill_p(const PTask& task, const core::DeviceCall& call) = 0;
   virtual void add_hidden(const HiddenTask& task, const core::DeviceCall& call) = 0;
   virtual void add_weight(const WeightTask& task, const core::DeviceCall& call) = 0;
+  // Whether the last kernel of add_weight, just called, lets others start, and waited itself for all that came before.
+  virtual bool ends_small() const { return false; }
 };
 
 }  // namespace samebits::cuda

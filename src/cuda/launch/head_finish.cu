@@ -39,15 +39,21 @@ void finish_head_hidden(const core::LinearLogpGradient& problem, const HeadGradi
 }
 
 void finish_held_hidden(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
-                        const HeldSums& sums, const core::DeviceCall& call) {
+                        const HeldSums& sums, bool beside_kernel_ahead, const core::DeviceCall& call) {
   const core::LinearLogpProblem& head = problem.head;
-  const std::int64_t parts = (head.hidden_size + 2 * kHeldThreads - 1) / (2 * kHeldThreads);
-  const auto run = [&](auto* kernel) {
-    launch("finish_held_hidden", kernel, {head.logp.rows * parts, kHeldThreads}, call, head, at, sums,
-           problem.grad_hidden, static_cast<int>(parts));
+  const auto run = [&]<int width>(auto* kernel) {
+    constexpr std::int64_t kColumns = std::int64_t{kHeldThreads} * width;
+    const std::int64_t parts = (head.hidden_size + kColumns - 1) / kColumns;
+    LaunchShape shape{head.logp.rows * parts, kHeldThreads};
+    shape.early = beside_kernel_ahead;
+    launch("finish_held_hidden", kernel, shape, call, head, at, sums, problem.grad_hidden,
+           static_cast<int>(parts), beside_kernel_ahead);
   };
-  head.hidden.dtype == DType::kBFloat16 ? run(finish_held_hidden<BFloat16>)
-                                        : run(finish_held_hidden<Float16>);
+  const bool bf16 = head.hidden.dtype == DType::kBFloat16;
+  if (head.hidden_size % 4 == 0)
+    run.template operator()<4>(bf16 ? finish_held_hidden<BFloat16, 4> : finish_held_hidden<Float16, 4>);
+  else
+    run.template operator()<2>(bf16 ? finish_held_hidden<BFloat16, 2> : finish_held_hidden<Float16, 2>);
 }
 
 template <class Row>

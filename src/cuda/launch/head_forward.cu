@@ -65,10 +65,12 @@ void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scrat
   const ForwardArrays<Row> at(head, engine, pieces, call);
   engine.use_scratch(at.engine);
   list_head_rows(head.logp, at.rows, call);
-  if constexpr (sizeof(typename Row::Real) == 4) at.saving.prepare(head, at.rows, at.target_logit, call);
+  bool beside = false;  // the kernel ahead of the first chunk is one that waits for the list itself
+  if constexpr (sizeof(typename Row::Real) == 4)
+    beside = at.saving.prepare(head, at.rows, at.target_logit, call);
   in_ranges(at.rows.capacity, at.chunk, [&](std::int64_t first, std::int64_t rows) {
     const PositionRange range{first, rows, at.rows.count};
-    gather_hidden(head, at.rows, range, at.hidden, call);
+    gather_hidden(head, at.rows, range, at.hidden, call, beside && first == 0);
     StatsTask task;
     task.range = range;
     task.hidden = {at.hidden, gathered_stride(head.hidden_size), gathered_room(at.chunk)};
@@ -81,12 +83,16 @@ void run(const core::LinearLogpProblem& head, HeadEngine& engine, Scratch& scrat
     at.saving.add_to(task, head);
     engine.block_stats(task, call);
     const RangeStats<Row> from{range, at.stats, at.target_logit, static_cast<int>(at.blocks)};
-    if (rows <= kFewRows)
-      launch("finish_few_rows", finish_few_rows<Row>, {rows, kFewThreads}, call, head.logp, at.rows, from);
-    else
+    if (rows <= kFewRows) {
+      launch("finish_few_rows", finish_few_rows<Row>, {rows, kFewThreads}, call, head.logp, at.rows, from,
+             at.saving.listing(head, range, at.hidden));
+      if (!engine.saves_p()) at.saving.list(head, at.rows, range, at.hidden, call);
+    } else {
       launch("finish_rows", finish_rows<Row>, {(rows + kFinishRows - 1) / kFinishRows, 32 * kFinishWarps},
              call, head.logp, at.rows, from);
-    at.saving.finish(head, engine, at.rows, range, at.hidden, call);
+      at.saving.list(head, at.rows, range, at.hidden, call);
+    }
+    at.saving.fill(head, engine, range, at.hidden, call);
   });
 }
 

@@ -39,7 +39,7 @@ void prepare_head_rows(const core::LinearLogpGradient& problem, const HeadGradie
                        typename Row::Real* logit, const core::DeviceCall& call) {
   const core::LinearLogpProblem& head = problem.head;
   list_head_rows(head.logp, at.list, call);
-  target_logits<Row>(head, at.list, logit, call);
+  target_logits<Row>(head, at.list, {logit}, call);
   launch("prepare_rows", prepare_rows<Row>,
          behind((at.list.capacity + kPrepareThreads - 1) / kPrepareThreads, kPrepareThreads), call, head, at,
          static_cast<const typename Row::Real*>(logit), reference_rule(head));

@@ -92,7 +92,7 @@ struct HeadSplit {
     else  // with one range a total is finished as soon as it is there; else P of the next columns is computed anew
       weight_columns = std::min(weight_columns, room.weight_columns);
     total = problem.grad_weight == nullptr ? 0
-            : finishes_all                 ? engine.finish_elements(weight_columns)
+            : finishes_all                 ? engine.finish_elements(all, weight_columns)
                                            : weight_columns * size;
     weight_holds_hidden = holds_p() && holds_x() && gradient_holds_hidden(problem, last_columns(vocab));
     hidden_in_weight = weight_holds_hidden && !room.hidden;

@@ -41,6 +41,9 @@ class HeadWalk {
 
   void run(Scratch& scratch) {
     engine_.use_scratch(at_.engine);
+    // Ahead of the kernels that follow each other.
+    const std::int64_t vocab = problem_.head.logp.vocab;
+    IdRun* const runs = sorts() ? cleared_id_runs(vocab, scratch, call_) : nullptr;
     zero(at_.rows.scalars, 1);
     if (kP && problem_.grad_hidden && split_.held_segments == 0)
       find_largest_weight(problem_.head, &at_.rows.scalars->largest_weight, call_);
@@ -48,8 +51,8 @@ class HeadWalk {
     if constexpr (kP)
       if (sorts()) {
         const HeadRows& list = at_.rows.list;
-        at_.targets.runs = find_id_runs(
-            id_list(list.target, list.capacity, list.count, problem_.head.logp.vocab), scratch, call_);
+        at_.targets.runs = find_id_runs(id_list(list.target, list.capacity, list.count, vocab), runs, scratch,
+                                        call_, list.capacity > 0);
         sum_long_targets(problem_, at_.rows, at_.targets, call_);
       }
     clear_head_padding(problem_, call_);
@@ -72,7 +75,8 @@ class HeadWalk {
     if constexpr (kP)
       if (split_.held_segments > 0)
         return finish_held_hidden(problem_, at_.rows,
-                                  {at_.sums, split_.held_segments, split_.positions * size()}, call_);
+                                  {at_.sums, split_.held_segments, split_.positions * size()},
+                                  problem_.grad_bias == nullptr && weight_.ends_small(), call_);
     finish_head_hidden<Row>(problem_, at_.rows, at_.counts, call_);
   }
 

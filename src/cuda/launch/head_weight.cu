@@ -48,11 +48,6 @@ void with_operand_type(DType dtype, Body&& body) {
 
 }  // namespace
 
-std::size_t TargetRuns::weight_bytes(std::int64_t capacity, std::int64_t size) {
-  return long_run_bytes<float>(capacity, size);
-}
-std::size_t TargetRuns::bias_bytes(std::int64_t capacity) { return long_run_bytes<float>(capacity, 1); }
-
 bool even_rows(const core::LinearLogpGradient& problem) {
   return problem.grad_weight_stride % 2 == 0 &&
          aligned(problem.grad_weight, problem.accumulate ? 8 : 2 * dtype_size(problem.head.hidden.dtype));
@@ -102,6 +97,7 @@ WeightFinish weight_finish(const core::LinearLogpGradient& problem, const HeadGr
   finish.accumulate = problem.accumulate;
   finish.out_in_chunks =
       aligned(finish.out, 16) && finish.stride * element % 16 == 0 && head.hidden_size * element % 16 == 0;
+  finish.column = column;
   finish.scalars = at.scalars;
   finish.run = targets.runs.run + column;
   finish.order = targets.runs.order;
@@ -110,6 +106,8 @@ WeightFinish weight_finish(const core::LinearLogpGradient& problem, const HeadGr
   finish.hidden_stride = head.hidden_stride;
   finish.hidden_in_pairs =
       head.hidden_stride == 1 && aligned(head.hidden.data, 4) && multiple(head.hidden.index, 2);
+  finish.hidden_in_chunks =
+      head.hidden_stride == 1 && aligned(head.hidden.data, 16) && multiple(head.hidden.index, 8);
   finish.row = at.list.row;
   finish.y = at.y;
   return finish;

@@ -31,6 +31,7 @@ struct WeightFinish {
   std::int64_t stride = 0;
   bool accumulate = false;
   bool out_in_chunks = false;  // of 16 bytes, aligned to them
+  std::int64_t column = 0;     // the task's first one
   const HeadScalars* scalars = nullptr;
   // Of what rows add to the columns that are their targets.
   const IdRun* run = nullptr;  // of the task's first column
@@ -39,6 +40,7 @@ struct WeightFinish {
   core::RowArray<const void> hidden = {};
   std::int64_t hidden_stride = 1;
   bool hidden_in_pairs = false;       // of elements, aligned to them
+  bool hidden_in_chunks = false;      // of 16 bytes
   const std::int32_t* row = nullptr;  // by position
   const float* y = nullptr;           // by position
 };
@@ -56,9 +58,9 @@ template <class Row>
 void finish_head_hidden(const core::LinearLogpGradient& problem, const HeadGradientRows<Row>& at,
                         const std::int64_t* counts, const core::DeviceCall& call);
 
-// The same from sums that are held.
+// The same from sums that are held. `beside_kernel_ahead`: that one waited itself for all that this one depends on.
 void finish_held_hidden(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
-                        const HeldSums& sums, const core::DeviceCall& call);
+                        const HeldSums& sums, bool beside_kernel_ahead, const core::DeviceCall& call);
 
 // Sums the long runs; before the two below are called.
 void sum_long_targets(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
@@ -75,6 +77,11 @@ void finish_head_weight(const core::LinearLogpGradient& problem, const HeadGradi
 // How an engine finishes the columns from `column` on, of 16-bit operands.
 WeightFinish weight_finish(const core::LinearLogpGradient& problem, const HeadGradientRows<order::RowV1>& at,
                            const TargetRuns& targets, std::int64_t column);
+
+// The end of the rows of grad_weight that are targets, of `columns` columns of the head, where an engine kept their totals in
+// fp32: those of the run that begins at entry i of the order at kept[i * size]. Of rows in chunks of 16 bytes.
+void finish_target_rows(const WeightFinish& finish, DType dtype, const float* kept, std::int64_t positions,
+                        std::int64_t columns, std::int64_t size, const core::DeviceCall& call);
 
 // Segments of rows of grad_bias that one range may have.
 template <class Row>

@@ -39,6 +39,7 @@ class HeadWeightWalk {
       if (range.rows > 0) engine_.add_weight(task, call_);
       if (last && !by_engine)
         finish_head_weight<Row>(problem_, at_.rows, at_.targets, at_.total, task.column, count, call_);
+      ends_small_ = by_engine && engine_.ends_small();
     });
   }
 
@@ -52,6 +53,9 @@ class HeadWeightWalk {
                             at_.bias_total, call_);
   }
 
+  // Whether others may run beside the last kernel.
+  bool ends_small() const { return ends_small_; }
+
  private:
   const core::LinearLogpGradient& problem_;
   HeadEngine& engine_;
@@ -59,6 +63,7 @@ class HeadWeightWalk {
   const HeadShape& shape_;
   const HeadSplit& split_;
   const HeadBuffers<Row>& at_;
+  bool ends_small_ = false;
 };
 
 }  // namespace samebits::cuda

@@ -60,15 +60,30 @@ std::size_t find_id_runs_bytes(std::int64_t capacity, std::int64_t limit, const 
          Scratch::rounded(static_cast<std::size_t>(limit) * sizeof(IdRun));
 }
 
-IdRuns find_id_runs(const IdList& list, Scratch& scratch, const core::DeviceCall& call) {
+IdRun* cleared_id_runs(std::int64_t limit, Scratch& scratch, const core::DeviceCall& call) {
   const DeviceGuard guard(call.device);
-  const std::size_t bytes = static_cast<std::size_t>(list.limit) * sizeof(IdRun);
+  const std::size_t bytes = static_cast<std::size_t>(limit) * sizeof(IdRun);
   auto* const run = static_cast<IdRun*>(scratch.take(bytes));
   if (bytes > 0) check(cudaMemsetAsync(run, 0, bytes, stream_of(call)), "mark_runs");
+  return run;
+}
+
+IdRuns find_id_runs(const IdList& list, IdRun* run, Scratch& scratch, const core::DeviceCall& call,
+                    bool beside_kernel_ahead) {
+  const DeviceGuard guard(call.device);
+  const std::int64_t capacity = list.capacity;
+  if (capacity > 0 && capacity <= kFewIds) {
+    const auto count = static_cast<std::size_t>(capacity);
+    auto* const id = static_cast<std::int64_t*>(scratch.take(count * sizeof(std::int64_t)));
+    const IdOrder order{id, static_cast<std::int32_t*>(scratch.take(count * sizeof(std::int32_t)))};
+    launch("order_few_ids", order_few_ids,
+           behind((4 * capacity + kFewIdThreads - 1) / kFewIdThreads, kFewIdThreads), call, list, order, run,
+           beside_kernel_ahead);
+    return {order, run, capacity};
+  }
   const IdOrder order = order_by_id(list, scratch, call);
-  launch("mark_runs", mark_runs, behind(ctas_for(list.capacity), kIdThreads), call, order, list.capacity,
-         run);
-  return {order, run, list.capacity};
+  launch("mark_runs", mark_runs, behind(ctas_for(capacity), kIdThreads), call, order, capacity, run);
+  return {order, run, capacity};
 }
 
 }  // namespace samebits::cuda

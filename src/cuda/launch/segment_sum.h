@@ -23,8 +23,8 @@ LongRuns<typename Terms::Real> launch_long_runs(const Terms& terms, const IdRuns
   if (parts == 0) return result;
   in_ranges(long_rows(runs.capacity), std::max<std::int64_t>(kMaxItems / parts, 1),
             [&](std::int64_t first, std::int64_t rows) {
-              launch("sum_long_runs", sum_long_runs<Terms>, {rows * parts, kSumThreads}, call, terms, runs,
-                     result, columns, parts, first);
+              launch("sum_long_runs", sum_long_runs<Terms>, behind(rows * parts, kSumThreads), call, terms,
+                     runs, result, columns, parts, first);
             });
   return result;
 }

@@ -19,8 +19,8 @@ class Sm90Head final : public HeadEngine {
   bool holds_sums() const override { return true; }
   bool finishes_weight() const override { return true; }
   std::int64_t most_positions_of_weight() const override { return kMostParts * order::kSegment; }
-  std::int64_t finish_elements(std::int64_t columns) const override {
-    return sm90_finish_elements(columns, head_.shape.hidden_size, multiprocessors_);
+  std::int64_t finish_elements(std::int64_t rows, std::int64_t columns) const override {
+    return sm90_finish_elements(rows, columns, head_.shape.hidden_size, multiprocessors_);
   }
   bool saves_p() const override { return kIsBFloat16<T>; }
   void block_stats(const StatsTask& task, const core::DeviceCall& call) override {
@@ -31,13 +31,15 @@ class Sm90Head final : public HeadEngine {
     sm90_add_hidden(head_, counters_, task, call);
   }
   void add_weight(const WeightTask& task, const core::DeviceCall& call) override {
-    sm90_add_weight(head_, counters_, task, call);
+    ends_small_ = sm90_add_weight(head_, counters_, task, call);
   }
+  bool ends_small() const override { return ends_small_; }
 
  private:
   Sm90HeadOperands<T> head_;
   Sm90Counters counters_;
   std::int64_t multiprocessors_;
+  bool ends_small_ = false;
 };
 
 }  // namespace

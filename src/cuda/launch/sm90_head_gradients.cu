@@ -3,6 +3,7 @@
 
 #include "cuda/kernel/sm90_hidden.cuh"
 #include "cuda/kernel/sm90_weight.cuh"
+#include "cuda/kernel/sm90_weight_copy.cuh"
 #include "cuda/launch/sm90_head_operands.h"
 #include "order/dot.h"
 
@@ -53,7 +54,7 @@ void sm90_add_hidden(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
 }
 
 template <class T>
-void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const WeightTask& task,
+bool sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const WeightTask& task,
                      const core::DeviceCall& call) {
   const std::int64_t size = head.shape.hidden_size;
   const bool first = task.range.first == 0;
@@ -71,41 +72,49 @@ void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
   shape.ahead = 0;
   const Sm90Choice& choice = head.choice_of(Sm90Use::kAddWeight, task.range);
   shape.group = choice.group;
+  const auto run_tiles = [&]<class Tile>(const auto& epilogue) {
+    launch_product<Tile>(
+        "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
+        {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
+  };
   const auto run = [&](const auto& epilogue) {
-    with_form<Sm90Use::kAddWeight, T, true, true>(choice.form, [&]<class Tile>() {
-      launch_product<Tile>(
-          "sm90_add_weight", {task.p, head.shape.dtype, task.columns, task.range.rows, task.p_stride},
-          {task.x, head.shape.dtype, size, task.range.rows, task.x_stride}, shape, epilogue, call);
-    });
+    with_form<Sm90Use::kAddWeight, T, true, true>(
+        choice.form, [&]<class Tile>() { run_tiles.template operator()<Tile>(epilogue); });
+    return false;
   };
   if (task.finish == nullptr)
     return run(StoreSegment<T, true>{task.total, size, static_cast<int>(size), first, nullptr, 0});
   const WeightFinish& finish = *task.finish;
-  if (finish.accumulate) return run(FinishWeight<T, true>{task.total, size, first, finish, {}});
+  if (finish.accumulate) return run(FinishWeight<T, true>{task.total, size, first, finish});
   const DenseMatrix out{finish.out, head.shape.dtype, size, task.columns, finish.stride};
-  if (first && task.range.rows <= kFewRowsOfWeight && finish.out_in_chunks && no_tensor_map(out) == nullptr)
-    run(FinishWeight<T, false, true>{task.total, size, first, finish, tensor_map(out, 16)});
-  else
-    run(FinishWeight<T, false>{task.total, size, first, finish, {}});
+  const bool few = first && task.range.rows <= kFewRowsOfWeight;
+  if (!few || !finish.out_in_chunks || no_tensor_map(out) != nullptr)
+    return run(FinishWeight<T, false>{task.total, size, first, finish});
+  const CopyWeight<T> epilogue{task.total, size, finish.run, finish.scalars, tensor_map(out, 16)};
+  run_tiles.template operator()<Sm90FormTile<T, true, true, Sm90Form::k128x192>>(epilogue);
+  finish_target_rows(finish, head.shape.dtype, task.total, task.range.rows, task.columns, size, call);
+  return true;
 }
 
-std::int64_t sm90_finish_elements(std::int64_t columns, std::int64_t size, std::int64_t multiprocessors) {
+std::int64_t sm90_finish_elements(std::int64_t rows, std::int64_t columns, std::int64_t size,
+                                  std::int64_t multiprocessors) {
   static_assert(forms_of(Sm90Use::kAddWeight).size() == 1);
   using Tile = Sm90FormTile<order::BFloat16, true, true, forms_of(Sm90Use::kAddWeight)[0]>;
   constexpr std::int64_t kClusterRows = Tile::kRows * Tile::kCluster;
   const std::int64_t clusters =
       (columns + kClusterRows - 1) / kClusterRows * ((size + Tile::kColumns - 1) / Tile::kColumns);
-  return std::min(clusters * Tile::kCluster, multiprocessors) * kConsumers *
-         FinishWeight<order::BFloat16, false>::kRoomElements;
+  const std::int64_t room = std::min(clusters * Tile::kCluster, multiprocessors) * kConsumers *
+                            FinishWeight<order::BFloat16, false>::kRoomElements;
+  return rows <= kFewRowsOfWeight ? std::max(room, rows * size) : room;
 }
 
 template void sm90_add_hidden(const Sm90HeadOperands<order::BFloat16>&, Sm90Counters&, const HiddenTask&,
                               const core::DeviceCall&);
 template void sm90_add_hidden(const Sm90HeadOperands<order::Float16>&, Sm90Counters&, const HiddenTask&,
                               const core::DeviceCall&);
-template void sm90_add_weight(const Sm90HeadOperands<order::BFloat16>&, Sm90Counters&, const WeightTask&,
+template bool sm90_add_weight(const Sm90HeadOperands<order::BFloat16>&, Sm90Counters&, const WeightTask&,
                               const core::DeviceCall&);
-template void sm90_add_weight(const Sm90HeadOperands<order::Float16>&, Sm90Counters&, const WeightTask&,
+template bool sm90_add_weight(const Sm90HeadOperands<order::Float16>&, Sm90Counters&, const WeightTask&,
                               const core::DeviceCall&);
 
 }  // namespace samebits::cuda

@@ -78,10 +78,12 @@ void sm90_fill_p(const Sm90HeadOperands<T>& head, const PTask& task, const core:
 template <class T>
 void sm90_add_hidden(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const HiddenTask& task,
                      const core::DeviceCall& call);
+// Whether it ends small.
 template <class T>
-void sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const WeightTask& task,
+bool sm90_add_weight(const Sm90HeadOperands<T>& head, Sm90Counters& counters, const WeightTask& task,
                      const core::DeviceCall& call);
 // Elements of room that sm90_add_weight takes where one task is all of grad_weight.
-std::int64_t sm90_finish_elements(std::int64_t columns, std::int64_t size, std::int64_t multiprocessors);
+std::int64_t sm90_finish_elements(std::int64_t rows, std::int64_t columns, std::int64_t size,
+                                  std::int64_t multiprocessors);
 
 }  // namespace samebits::cuda
