@@ -185,6 +185,20 @@ TEST(CudaHeadSaved, segments_of_positions_equal_the_cpu) {
     }
 }
 
+// Whole waves of tiles of 256 x 384 logits on 132 multiprocessors, and a rest in small ones.
+TEST(CudaHeadSaved, waves_of_large_tiles_and_a_rest_equal_the_cpu) {
+  constexpr std::int64_t kWave = 132 / 2 * 384;
+  for (const std::int64_t vocab : {kWave, kWave + 1, kWave + 700, 2 * kWave + 8448})
+    for (const std::int64_t rows : {129, 256}) {
+      SCOPED_TRACE("V " + std::to_string(vocab) + ", rows " + std::to_string(rows));
+      const HeadCase head = some_case(rows, vocab, 24, "bias");
+      EXPECT_TRUE(same_from_kept(head, rows));
+      Residence host;
+      DeviceResidence device;
+      EXPECT_TRUE(same_result(head_forward(head, {}, {}, host), head_forward(head, {}, {}, device)));
+    }
+}
+
 TEST(CudaHeadSaved, what_cannot_be_kept_or_was_not_kept_is_refused_by_name) {
   const HeadCase head = some_case(140, 600, 24, "plain");
   const auto refused = [&](const HeadCase& call, const KeptP& kept, bool backward, bool entropy = false) {

@@ -109,8 +109,9 @@ struct BlockStatistics {
   template <class Tile>
   static constexpr bool kPairs = Tile::kColumns % order::kBlock != 0;
   HeadColumns<T> columns;
+  int first_column;  // of the head
   HeadRowInputs inputs;
-  float *max, *sum, *entropy_sum;  // [blocks][stride]
+  float *max, *sum, *entropy_sum;  // [blocks][stride], of the first column's block on
   std::int64_t stride;
   float* target_logit;  // of the first row of the range
 
@@ -188,7 +189,7 @@ struct BlockStatistics {
                                               const Fragment& at) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int offset = rows.target[h] - tile.column;
+      const int offset = rows.target[h] - first_column - tile.column;
       const bool here = offset >= 0 && offset < 2 * n;
       if (!__any_sync(kWarp, here)) continue;
       const float x = pick(d, h, offset);

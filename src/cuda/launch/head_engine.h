@@ -76,9 +76,8 @@ struct PTask {
   std::int64_t column = 0, columns = 0;
   const float* inverse_tau = nullptr;
   const std::int64_t* target = nullptr;
-  const void* rows =
-      nullptr;         // order::PRow by position; under fma64.v1 HeadRow64, and P is the logits' gradient
-  bool sloped = true;  // rows may have an entropy gradient
+  const void* rows = nullptr;  // order::PRow by position; HeadRow64 under fma64.v1, where P is the gradient
+  bool sloped = true;          // rows may have an entropy gradient
   void* p = nullptr;
   std::int64_t p_stride = 0;         // a multiple of 64 elements; 128-byte aligned rows
   const std::int32_t* to = nullptr;  // [range.rows]: rows of p, all of them different; null: row i is i
@@ -106,8 +105,6 @@ struct HiddenTask {
   std::uint32_t* largest = nullptr;  // beside sums: raised to the bits of the largest |weight| of the columns
 };
 
-struct WeightFinish;
-
 // total[v - column, k] = (first segment ? +0 : total) + (transpose(P) x X) over the range, which is one whole segment
 // of positions (or the rest of them), or all of them where the engine takes so many. Ranges wholly beyond *count change
 // nothing, but the first one writes +0.
@@ -121,7 +118,8 @@ struct WeightTask {
   float* total = nullptr;     // [columns, H]; of a task that is first and last, finish_elements of the engine
   // The kernel ahead is that of add_hidden, of the same P: they may run side by side.
   bool beside_hidden = false;
-  const WeightFinish* finish = nullptr;  // with the last range: the end of it, where the engine does that
+  const struct WeightFinish* finish =
+      nullptr;  // with the last range: the end of it, where the engine does that
 };
 
 class HeadEngine {
