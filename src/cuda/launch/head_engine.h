@@ -118,8 +118,7 @@ struct WeightTask {
   float* total = nullptr;     // [columns, H]; of a task that is first and last, finish_elements of the engine
   // The kernel ahead is that of add_hidden, of the same P: they may run side by side.
   bool beside_hidden = false;
-  const struct WeightFinish* finish =
-      nullptr;  // with the last range: the end of it, where the engine does that
+  const struct WeightFinish* finish = nullptr;  // with the last range, where the engine finishes
 };
 
 class HeadEngine {
