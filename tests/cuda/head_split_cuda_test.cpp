@@ -59,9 +59,9 @@ TEST(CudaHeadSplit, less_room_gives_the_same_bits) {
       };
       const HeadGradients expected = gradients();
       static std::int64_t room;
-      for (const int bytes : {0, 2 << 20, 24 << 20}) {
-        SCOPED_TRACE("room " + std::to_string(bytes));
-        room = bytes;
+      for (const std::int64_t mebibytes : {0, 2, 6, 8, 9, 10, 12, 24, 48, 49, 50, 51, 52, 53, 54}) {
+        SCOPED_TRACE("room of " + std::to_string(mebibytes) + " MiB");
+        room = mebibytes << 20;
         ExchangedBackend narrow;
         narrow.table.linear_logp_backward = [](core::LinearLogpGradient problem,
                                                const core::DeviceCall& call) {

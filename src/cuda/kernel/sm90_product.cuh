@@ -1,4 +1,4 @@
-// Products of 16-bit matrices on SM90 under tc16.v1: D[m, n] = sum over k of A[m, k] B[n, k], at most one segment of K.
+// Products of 16-bit matrices on SM90 under tc16.v1: D[m, n] = sum over k of A[m, k] B[n, k], a segment of K or several.
 //
 // A persistent kernel. One warp brings tiles of A and B into a ring of stages; two warpgroups take turns: while one
 // multiplies its tile, the other hands its own, in registers, to the epilogue, so that the tensor cores never wait for

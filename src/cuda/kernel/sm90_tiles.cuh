@@ -52,7 +52,7 @@ struct ProductShape {
   // Parts of K, each a chain of its own; their sums go to the epilogue one by one. All but the last have whole steps of 16.
   int parts = 0;  // 0: all of K is one
   Segment part[kMostParts] = {};
-  // Parts of a tile that one warpgroup works off, one after the other. Where K is bounded all of them, as long as the first one.
+  // Parts of a tile that one warpgroup works off, one after the other. Where K is bounded, all of them.
   int together = 1;
 };
 

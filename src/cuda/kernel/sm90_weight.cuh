@@ -207,7 +207,8 @@ struct FinishWeight {
     }
   }
 
-  // Where an element waits, or the sum of the segments before: at (local row, local column) of the warpgroup's room, or at its place in the total.
+  // Where an element waits, or the sum of the segments before: at (local row, local column) of the warpgroup's room, or at
+  // its place in the total.
   __device__ __forceinline__ float* kept(int local_row, int row, int local_column, int column) const {
     if (!first) return total + row * size + column;
     const int consumer = thread_number() / 128 - 1;

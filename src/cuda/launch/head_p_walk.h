@@ -90,8 +90,8 @@ class HeadPWalk {
     const GatheredRows hidden = place_of_hidden(chunk.column, range.rows);
     in_ranges(range.rows, hidden.room, [&](std::int64_t first, std::int64_t rows) {
       const PositionRange part{range.first + first, rows, range.count};
-      // One range's hidden states stay, where there is room for all. Others are gathered while the kernel ahead still runs,
-      // which is a product or an end of it: P of those before them was there when that one began.
+      // One range's hidden states stay, where there is room for all. Others are gathered while the kernel ahead still runs:
+      // it began when the last P was there, and with it the last use of what is overwritten.
       if (!split_.one_range || split_.apart || range.rows > hidden.room || hidden.data != held_)
         gather_hidden(problem_.head, at_.rows.list, part, const_cast<void*>(hidden.data), call_,
                       held_ != nullptr && first == 0 && split_.holds_x());

@@ -45,7 +45,7 @@ void list_head_rows(const core::LogpProblem& problem, const HeadRows& rows, cons
 inline std::int64_t gathered_stride(std::int64_t size) { return (size + 7) / 8 * 8; }
 
 // Rows of the range into `out`; +0 in rows that do not take part, up to a multiple of 64 of them. `beside`: while the kernel
-// ahead still runs, which does not touch `out`, and all that was before it has ended.
+// ahead, and one that it runs beside, still run: neither touches `out`, and whoever reads it has ended.
 void gather_hidden(const core::LinearLogpProblem& head, const HeadRows& rows, const PositionRange& range,
                    void* out, const core::DeviceCall& call, bool beside = false);
 
