@@ -121,7 +121,11 @@ TEST(CudaHeadGradient, the_largest_weight_is_found_wherever_it_lies) {
 // 64 columns and of more than a tile, in whole runs of 16 bytes and not.
 TEST(CudaHeadGradient, one_target_for_all_rows_equals_the_cpu) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32})
-    for (const auto& [rows, size] : {std::array<std::int64_t, 2>{1023, 8},
+    for (const auto& [rows, size] : {std::array<std::int64_t, 2>{128, 8},
+                                     {129, 200},
+                                     {200, 8},
+                                     {512, 200},
+                                     {1023, 8},
                                      {1024, 8},
                                      {1025, 200},
                                      {1025, 202},

@@ -174,6 +174,17 @@ TEST(CudaHeadSaved, more_rows_than_a_range_equal_the_cpu) {
   }
 }
 
+// Rows whose P is computed once more, where a kernel of their own lists them, and in a second chunk of the kept rows.
+TEST(CudaHeadSaved, late_rows_of_many_equal_the_cpu) {
+  for (const char* what : {"far targets", "all rows far", "odd rows"})
+    for (const auto& [rows, allowed] :
+         {std::pair<std::int64_t, std::int64_t>{600, 600}, {600, 520}, {9000, 9000}}) {
+      SCOPED_TRACE(std::string(what) + ", rows " + std::to_string(rows) + ", kept " +
+                   std::to_string(allowed));
+      EXPECT_TRUE(same_from_kept(some_case(rows, 200, 16, what), allowed));
+    }
+}
+
 // Segments of grad_weight that one warpgroup adds up: the rows that take part leave one, two or all three.
 TEST(CudaHeadSaved, segments_of_positions_equal_the_cpu) {
   for (const std::size_t live : {100, 8192, 8193, 17000})
@@ -185,13 +196,20 @@ TEST(CudaHeadSaved, segments_of_positions_equal_the_cpu) {
     }
 }
 
-// Whole waves of tiles of 256 x 384 logits on 132 multiprocessors, and a rest in small ones.
+// Whole waves of tiles of 256 x 384 logits, and a rest in small ones.
 TEST(CudaHeadSaved, waves_of_large_tiles_and_a_rest_equal_the_cpu) {
-  constexpr std::int64_t kWave = 132 / 2 * 384;
-  for (const std::int64_t vocab : {kWave, kWave + 1, kWave + 700, 2 * kWave + 8448})
-    for (const std::int64_t rows : {129, 256}) {
-      SCOPED_TRACE("V " + std::to_string(vocab) + ", rows " + std::to_string(rows));
-      const HeadCase head = some_case(rows, vocab, 24, "bias");
+  int multiprocessors = 0;
+  cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+  const std::int64_t wave = multiprocessors / 2 * 384;
+  for (const std::int64_t vocab : {wave, wave + 1, wave + 700, 2 * wave + 64 * multiprocessors})
+    for (const auto& [rows, what] : {std::pair<std::int64_t, const char*>{129, "bias"},
+                                     {256, "bias"},
+                                     {256, "few rows"},
+                                     {200, "far targets"},
+                                     {256, "temperature"}}) {
+      SCOPED_TRACE("V " + std::to_string(vocab) + ", rows " + std::to_string(rows) + ", " + what);
+      HeadCase head = some_case(rows, vocab, 24, what);
+      head.logp.targets[0] = vocab - 1, head.logp.targets[1] = wave - 1, head.logp.targets[2] = wave % vocab;
       EXPECT_TRUE(same_from_kept(head, rows));
       Residence host;
       DeviceResidence device;

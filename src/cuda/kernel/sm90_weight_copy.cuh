@@ -9,7 +9,7 @@ namespace samebits::cuda {
 
 // Every element scaled and rounded, to the copy engine: own stores hold up whatever is loaded next. Columns of the head (rows
 // here) that are somebody's target are kept in fp32 too, and written once more by finish_target_rows: what their rows add
-// would keep the other warpgroup, and the other CTA of the cluster, waiting.
+// would keep the other warpgroup waiting, and in a cluster the other CTA.
 template <class T>
 struct CopyWeight {
   static constexpr int kBuffers = 6, kBufferBytes = kBuffers * 16 * 128;

@@ -22,8 +22,8 @@ struct LaunchShape {
   bool early = false;
 };
 
-// Of a kernel that begins with follow_kernel_ahead(). Behind one that takes whole multiprocessors all CTAs start on the few
-// that are free first: worth it only for a kernel that need not wait itself.
+// Of a kernel that begins with follow_kernel_ahead(), or waits at its end. Behind one that takes whole multiprocessors all
+// CTAs start on the few that are free first: worth it only for a kernel that need not wait itself.
 inline LaunchShape behind(std::int64_t ctas, int threads) { return {ctas, threads, 0, 1, true}; }
 
 // Whether the code of `kernel` that this device runs was compiled for SM90 or newer: PTX of SM80 knows neither clusters nor
