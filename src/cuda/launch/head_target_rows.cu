@@ -14,16 +14,16 @@ std::size_t TargetRuns::bias_bytes(std::int64_t capacity) { return long_run_byte
 
 void finish_target_rows(const WeightFinish& finish, DType dtype, const float* kept, std::int64_t positions,
                         std::int64_t columns, std::int64_t size, const core::DeviceCall& call) {
-  const auto run = [&](auto* kernel, std::int64_t width) {
+  const auto run = [&]<class T, int width>(TargetTerms<T, width> terms) {
+    terms = {finish.hidden, finish.hidden_stride, finish.row, finish.y};
     const std::int64_t parts = (size + kTargetRowThreads * width - 1) / (kTargetRowThreads * width);
-    launch("finish_target_rows", kernel, {positions * parts, kTargetRowThreads}, call, finish, kept, columns,
-           size, static_cast<int>(parts));
+    launch("finish_target_rows", finish_target_rows<T, width>, {positions * parts, kTargetRowThreads}, call,
+           finish, terms, kept, columns, size, static_cast<int>(parts));
   };
-  if (dtype == DType::kBFloat16)
-    finish.hidden_in_chunks ? run(finish_target_rows<BFloat16, 8>, 8)
-                            : run(finish_target_rows<BFloat16, 1>, 1);
-  else
-    finish.hidden_in_chunks ? run(finish_target_rows<Float16, 8>, 8) : run(finish_target_rows<Float16, 1>, 1);
+  const auto by_width = [&]<class T>(T) {
+    finish.hidden_in_chunks ? run(TargetTerms<T, 8>{}) : run(TargetTerms<T, 1>{});
+  };
+  dtype == DType::kBFloat16 ? by_width(BFloat16{}) : by_width(Float16{});
 }
 
 }  // namespace samebits::cuda
