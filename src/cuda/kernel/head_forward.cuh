@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(32 * kFinishWarps)
 inline constexpr int kFewRows = 512, kFewThreads = 256;
 
 template <class Row>
-__global__ void __launch_bounds__(kFewThreads)
+__global__ void __launch_bounds__(kFewThreads, 1)
     finish_few_rows(const __grid_constant__ core::LogpProblem problem, const __grid_constant__ HeadRows list,
                     const RangeStats<Row> from, const __grid_constant__ LateListing late) {
   let_kernel_behind_start();
