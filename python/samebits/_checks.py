@@ -90,6 +90,15 @@ def leading(targets: torch.Tensor, like: torch.Tensor, like_name: str) -> None:
         )
 
 
+def at_most(argument: str, value: torch.Tensor, size, what: str, power: int) -> None:
+    """No more than 2^power of something: an expanded tensor may be larger than any memory, and would be
+    worked on for ever."""
+    if isinstance(size, int) and size > 1 << power:  # a compiler may leave it open
+        raise ValueError(
+            f"{argument}: has shape {list(value.shape)}, {size} {what}; may have at most 2^{power}"
+        )
+
+
 def row_lists(row_temperature, rows, like: torch.Tensor | None, like_name: str) -> None:
     """Per-row temperature and list of rows, beside a tensor they belong to, if there is one."""
     if row_temperature is not None:
@@ -104,6 +113,7 @@ def row_lists(row_temperature, rows, like: torch.Tensor | None, like_name: str) 
         dtype("rows", rows, INTEGER)
         if rows.dim() != 1:
             raise ValueError(f"rows: has shape {list(rows.shape)}; must be 1-D")
+        at_most("rows", rows, rows.shape[0], "entries", 36)
 
 
 # torch.compile does not trace what a backward does that writes memory: it leaves such a call to eager mode.

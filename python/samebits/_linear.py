@@ -23,6 +23,7 @@ def check_matmul(a, b) -> None:
         raise ValueError(
             f"b: has shape {list(b.shape)}; must be [{a.shape[-1]}, N], for a is {list(a.shape)}"
         )
+    _checks.at_most("a", a, a.shape[-1], "columns", 36)
 
 
 def matmul(
@@ -114,6 +115,7 @@ def linear(
             f"weight: has shape {list(weight.shape)}; must be [N, K] where x is [..., K], "
             f"and x is {list(x.shape)}"
         )
+    _checks.at_most("x", x, x.shape[-1], "columns", 36)
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(
             f"bias: has shape {list(bias.shape)}; must be [{weight.shape[0]}], the rows of weight"

@@ -221,8 +221,10 @@ def check_linear_logp(hidden, weight, targets, bias=None) -> None:
     """Types, dtypes, devices and shapes of a call."""
     operands = (hidden, weight, targets) if bias is None else (hidden, weight, targets, bias)
     _checks.operands(("hidden", "weight", "targets", "bias")[: len(operands)], *operands)
-    if weight.dim() != 2 or weight.shape[0] == 0:
-        raise ValueError(f"weight: has shape {list(weight.shape)}; must be [V, H] with at least one row")
+    if weight.dim() != 2 or 0 in weight.shape:
+        raise ValueError(
+            f"weight: has shape {list(weight.shape)}; must be [V, H] with at least one row and one column"
+        )
     if hidden.dim() == 0 or hidden.shape[-1] != weight.shape[1]:
         hint = ""
         if hidden.dim() and hidden.shape[-1] == weight.shape[0]:
@@ -232,14 +234,8 @@ def check_linear_logp(hidden, weight, targets, bias=None) -> None:
             f"{list(weight.shape)}{hint}"
         )
     _checks.leading(targets, hidden, "hidden")
-    for argument, value, what, size, most in (
-        ("weight", weight, "columns", weight.shape[1], 31),
-        ("hidden", hidden, "rows", targets.numel(), 36),
-    ):
-        if isinstance(size, int) and size > 1 << most:  # a compiler may leave it open
-            raise ValueError(
-                f"{argument}: has shape {list(value.shape)}, {size} {what}; may have at most 2^{most}"
-            )
+    _checks.at_most("weight", weight, weight.shape[1], "columns", 31)
+    _checks.at_most("hidden", hidden, targets.numel(), "rows", 36)
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(
             f"bias: has shape {list(bias.shape)}; must be [{weight.shape[0]}], the rows of weight"

@@ -179,6 +179,33 @@ def test_a_head_larger_than_any_memory_is_not_begun(rows, size, message, recorde
     assert sb.plan("linear_logp", hidden, weight, targets).refusals == (message,)
 
 
-def test_a_product_over_more_than_any_memory_holds_is_not_begun():
-    with pytest.raises(ValueError, match=r"^a: has shape \[2, 1099511627776\]; sums may be over at most"):
-        sb.matmul(ones_by(2, 1 << 40), ones_by(1 << 40, 3))
+@pytest.mark.parametrize("leading", [(2,), (2, 3)])
+def test_a_product_over_more_than_any_memory_holds_is_not_begun(leading):
+    a, b = torch.ones(1).expand(*leading, 1 << 40), ones_by(1 << 40, 3)
+    message = f"has shape {list(a.shape)}, 1099511627776 columns; may have at most 2^36"
+    with pytest.raises(ValueError) as caught:
+        sb.matmul(a, b)
+    assert str(caught.value) == f"a: {message}"
+    assert sb.plan("matmul", a, b).refusals == (f"a: {message}",)
+    with pytest.raises(ValueError) as caught:
+        sb.linear(a, b.t())
+    assert str(caught.value) == f"x: {message}"
+
+
+def test_a_list_of_rows_longer_than_any_memory_is_not_begun():
+    rows = torch.zeros(1, dtype=torch.int64).expand(1 << 40)
+    with pytest.raises(
+        ValueError, match=r"^rows: has shape \[1099511627776\], 1099511627776 entries; may have"
+    ):
+        sb.logp(torch.ones(4, 5), torch.arange(4), rows=rows)
+    with pytest.raises(ValueError, match=r"^rows: has shape \[1099511627776\]"):
+        sb.linear_logp(torch.ones(4, 5), torch.ones(7, 5), torch.arange(4), rows=rows)
+
+
+def test_a_head_without_columns_is_refused_by_the_call_and_by_its_plan():
+    operands = torch.ones(2, 0), torch.ones(3, 0), T[:2]
+    with pytest.raises(ValueError) as caught:
+        sb.linear_logp(*operands)
+    message = "weight: has shape [3, 0]; must be [V, H] with at least one row and one column"
+    assert str(caught.value) == message
+    assert sb.plan("linear_logp", *operands).refusals == (message,)
