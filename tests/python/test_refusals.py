@@ -192,16 +192,6 @@ def test_a_product_over_more_than_any_memory_holds_is_not_begun(leading):
     assert str(caught.value) == f"x: {message}"
 
 
-def test_a_list_of_rows_longer_than_any_memory_is_not_begun():
-    rows = torch.zeros(1, dtype=torch.int64).expand(1 << 40)
-    with pytest.raises(
-        ValueError, match=r"^rows: has shape \[1099511627776\], 1099511627776 entries; may have"
-    ):
-        sb.logp(torch.ones(4, 5), torch.arange(4), rows=rows)
-    with pytest.raises(ValueError, match=r"^rows: has shape \[1099511627776\]"):
-        sb.linear_logp(torch.ones(4, 5), torch.ones(7, 5), torch.arange(4), rows=rows)
-
-
 def test_a_head_without_columns_is_refused_by_the_call_and_by_its_plan():
     operands = torch.ones(2, 0), torch.ones(3, 0), T[:2]
     with pytest.raises(ValueError) as caught:
