@@ -80,7 +80,7 @@ TEST(CudaChoices, every_head_equals_the_cpu) {
     }
 }
 
-// Both layouts of both operands.
+// Both layouts of both operands, with a bias where out is rounded.
 TEST(CudaChoices, every_product_equals_the_cpu) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
     for (const std::int64_t rows : {70, 130, 1100})
@@ -93,11 +93,14 @@ TEST(CudaChoices, every_product_equals_the_cpu) {
                        wide ? depth : columns);
         const ConstTensorView left = tall ? a.transposed() : a.view(),
                               right = wide ? b.transposed() : b.view();
+        const Values bias_values = normal_elements(rng, dtype, columns);
         for (const DType out : {dtype, DType::kFloat32}) {
-          const Values expected = product_on_cpu(left, right, out);
+          const ConstTensorView bias =
+              out == dtype ? ConstTensorView(bias_values.bytes.data(), dtype, {columns}) : ConstTensorView();
+          const Values expected = product_on_cpu(left, right, out, "auto", bias);
           for (const Sm90Choice& choice : candidates(Sm90Use::kPlain)) {
             const ChosenBackend chosen({choice});
-            EXPECT_TRUE(same_bits(expected, product_on_gpu(left, right, out)))
+            EXPECT_TRUE(same_bits(expected, product_on_gpu(left, right, out, {}, bias)))
                 << dtype_name(dtype) << ", rows " << rows << ", layout " << layout << text_of({choice});
           }
         }

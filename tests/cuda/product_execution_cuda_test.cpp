@@ -1,7 +1,7 @@
 // How products are run on a GPU: bounds that the device holds, graphs, refusals, plans.
 #include <gtest/gtest.h>
 
-#include "cuda/launch/product.h"
+#include "cuda/launch/product_sm90.h"
 #include "cuda/probe.h"
 #include "device.h"
 #include "product_call.h"
@@ -9,30 +9,31 @@
 namespace samebits::test {
 namespace {
 
-// Matrices that stay on the device: a [M, K], b [N, K] (used as its transpose), out [M, N] in float32.
+// Matrices that stay on the device: a [M, K], b [N, K] (used as its transpose), out [M, N].
 class Resident {
  public:
-  Resident(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t depth)
-      : dtype_(dtype), rows_(rows), columns_(columns), depth_(depth) {
+  Resident(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t depth,
+           DType out_dtype = DType::kFloat32)
+      : dtype_(dtype), out_dtype_(out_dtype), rows_(rows), columns_(columns), depth_(depth) {
     Rng rng(static_cast<std::uint64_t>(rows + columns + depth));
     a_values_ = normal_elements(rng, dtype, rows * depth);
     b_values_ = normal_elements(rng, dtype, columns * depth);
     a_ = upload(a_values_);
     b_ = upload(b_values_);
-    out_ = std::make_unique<DeviceBytes>(static_cast<std::size_t>(rows * columns * 4));
+    out_ = std::make_unique<DeviceBytes>(static_cast<std::size_t>(rows * columns * dtype_size(out_dtype)));
   }
 
   void run(const ExecContext& context) {
     matmul(TensorView(a_->data(), dtype_, {rows_, depth_}, kGpu),
            ConstTensorView(b_->data(), dtype_, {depth_, columns_}, {1, depth_}, kGpu),
-           TensorView(out_->data(), DType::kFloat32, {rows_, columns_}, kGpu), {}, context);
+           TensorView(out_->data(), out_dtype_, {rows_, columns_}, kGpu), {}, context);
   }
 
   // The first `rows` rows over the first `depth` of k.
   Values expected(std::int64_t rows, std::int64_t depth) const {
     return product_on_cpu(ConstTensorView(a_values_.bytes.data(), dtype_, {rows, depth}, {depth_, 1}),
                           ConstTensorView(b_values_.bytes.data(), dtype_, {depth, columns_}, {1, depth_}),
-                          DType::kFloat32);
+                          out_dtype_);
   }
 
   cuda::SegmentProduct segment(bool tc16) const {
@@ -45,13 +46,14 @@ class Resident {
     product.a = {a_->data(), depth_, 1};
     product.b = {b_->data(), 1, depth_};
     product.out = out_->data();
+    product.out_dtype = out_dtype_;
     product.out_row_stride = columns_;
     return product;
   }
 
   void clear() { cuda_check(cudaMemset(out_->data(), static_cast<int>(kFill), out_->span().size())); }
   Values out() const {
-    Values values(DType::kFloat32, rows_ * columns_);
+    Values values(out_dtype_, rows_ * columns_);
     cuda_check(cudaDeviceSynchronize());
     cuda_check(cudaMemcpy(values.bytes.data(), out_->data(), values.bytes.size(), cudaMemcpyDeviceToHost));
     return values;
@@ -64,7 +66,7 @@ class Resident {
     return bytes;
   }
 
-  DType dtype_;
+  DType dtype_, out_dtype_;
   std::int64_t rows_, columns_, depth_;
   Values a_values_, b_values_;
   std::unique_ptr<DeviceBytes> a_, b_, out_;
@@ -123,6 +125,32 @@ TEST(CudaProductExecution, bounds_on_the_device_cut_rows_and_depth) {
         ASSERT_TRUE(same_bits(expected, resident.out()))
             << dtype_name(dtype) << " rows " << row_bound << " depth " << depth_bound;
       }
+  }
+}
+
+// Of a product on SM90 too, whose copy engine knows only where the matrix ends.
+TEST(CudaProductExecution, bounds_on_the_device_cut_rounded_rows_on_sm90) {
+  constexpr std::int64_t kRows = 300, kColumns = 200, kDepth = 520;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    Resident resident(dtype, kRows, kColumns, kDepth, dtype);
+    DeviceBytes bound(4);
+    for (const std::int32_t row_bound : {-5, 0, 1, 17, 128, 129, 299, 400}) {
+      const std::int32_t host = row_bound + 40;
+      cuda_check(cudaMemcpy(bound.data(), &host, 4, cudaMemcpyHostToDevice));
+      cuda::Product product = resident.segment(true);
+      product.row_bound = reinterpret_cast<const std::int32_t*>(bound.data());
+      product.row_first = 40;
+      core::DeviceCall call;
+      call.device = kGpu;
+      if (!cuda::no_sm90_product(product, kGpu).empty()) return;  // not of this GPU
+      resident.clear();
+      cuda::product_sm90(product, call);
+      const std::int64_t rows = std::clamp<std::int64_t>(row_bound, 0, kRows);
+      const Values part = resident.expected(rows, kDepth);
+      Values expected(dtype, kRows * kColumns, kFill);
+      std::copy(part.bytes.begin(), part.bytes.end(), expected.bytes.begin());
+      ASSERT_TRUE(same_bits(expected, resident.out())) << dtype_name(dtype) << " rows " << row_bound;
+    }
   }
 }
 

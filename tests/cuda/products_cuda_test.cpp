@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "cuda/launch/product.h"
 #include "product_call.h"
@@ -104,27 +106,32 @@ class CudaProductEngine : public ::testing::TestWithParam<const char*> {
   static DType dtype() { return simt() ? DType::kFloat32 : DType::kBFloat16; }
 };
 
-// Rows and columns that fill, miss and pass tiles.
+// Rows and columns that fill, miss and pass tiles, in every type of out.
 TEST_P(CudaProductEngine, every_tile_edge_equals_the_cpu) {
   constexpr std::int64_t kMost = 400, kDepth = 72;
   Rng rng(7);
   const Matrix a(normal_elements(rng, dtype(), kMost * kDepth), kMost, kDepth);
   const Matrix b(normal_elements(rng, dtype(), kMost * kDepth), kMost, kDepth);
-  const Values all = product_on_cpu(a.view(), b.transposed(), DType::kFloat32, call().contract);
-  for (const std::int64_t rows : {1, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 129, 257, 400})
-    for (const std::int64_t columns : {1, 2, 7, 8, 9, 16, 33, 64, 96, 127, 128, 129, 384, 400}) {
-      ConstTensorView left = a.view(), right = b.transposed();
-      left.shape[0] = rows;
-      right.shape[1] = columns;
-      Values expected(DType::kFloat32, rows * columns), actual;
-      for (std::int64_t i = 0; i < rows; ++i)
-        std::copy_n(all.bytes.data() + i * kMost * 4, columns * 4, expected.bytes.data() + i * columns * 4);
-      if (runs(left, right, DType::kFloat32, call(), {}, actual))
-        EXPECT_TRUE(same_bits(expected, actual)) << rows << " x " << columns;
-      else
-        EXPECT_TRUE(selective());
-      if (HasFailure()) return;
-    }
+  for (const DType out_dtype : std::set{DType::kFloat32, dtype()}) {
+    const Values all = product_on_cpu(a.view(), b.transposed(), out_dtype, call().contract);
+    const std::int64_t bytes = dtype_size(out_dtype);
+    for (const std::int64_t rows : {1, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 129, 257, 400})
+      for (const std::int64_t columns : {1, 2, 7, 8, 9, 16, 33, 64, 96, 127, 128, 129, 192, 200, 384, 400}) {
+        ConstTensorView left = a.view(), right = b.transposed();
+        left.shape[0] = rows;
+        right.shape[1] = columns;
+        Values expected(out_dtype, rows * columns), actual;
+        for (std::int64_t i = 0; i < rows; ++i)
+          std::copy_n(all.bytes.data() + i * kMost * bytes, columns * bytes,
+                      expected.bytes.data() + i * columns * bytes);
+        if (runs(left, right, out_dtype, call(), {}, actual))
+          EXPECT_TRUE(same_bits(expected, actual))
+              << rows << " x " << columns << " " << dtype_name(out_dtype);
+        else
+          EXPECT_TRUE(selective());
+        if (HasFailure()) return;
+      }
+  }
 }
 
 // Ends of steps, stages and segments.
@@ -184,6 +191,27 @@ TEST_P(CudaProductEngine, a_whole_product_of_usual_size_equals_the_cpu) {
       EXPECT_TRUE(same_bits(expected, actual))
           << "layouts " << static_cast<int>(lay_a) << " and " << static_cast<int>(lay_b);
     }
+}
+
+// Each way of storing (product_on_gpu goes by the parity of rows + columns), with what may come on top of the last segment.
+TEST_P(CudaProductEngine, sums_of_segments_with_a_bias_equal_the_cpu) {
+  for (const auto& [rows, columns] : {std::array<std::int64_t, 2>{17, 203}, {18, 203}, {130, 192}, {131, 70}})
+    for (const std::int64_t depth : {200, 8200})
+      for (const bool biased : {false, true}) {
+        Rng rng(static_cast<std::uint64_t>(rows + depth));
+        const Matrix a(normal_elements(rng, dtype(), rows * depth), rows, depth);
+        const Matrix b(normal_elements(rng, dtype(), columns * depth), columns, depth);
+        const Values bias_values = normal_elements(rng, dtype(), 2 * columns);
+        const ConstTensorView bias =
+            biased ? ConstTensorView(bias_values.bytes.data(), dtype(), {columns}, {2}) : ConstTensorView();
+        const Values expected = product_on_cpu(a.view(), b.transposed(), dtype(), call().contract, bias);
+        Values actual;
+        if (runs(a.view(), b.transposed(), dtype(), call(), bias, actual))
+          EXPECT_TRUE(same_bits(expected, actual))
+              << rows << " x " << depth << " x " << columns << (biased ? ", bias" : "");
+        else
+          EXPECT_TRUE(selective());
+      }
 }
 
 // The stride of an axis of one element means nothing, and may not even be even.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/kernel/sm90_product.cuh"
+#include "cuda/prim/pair.cuh"
 #include "order/number.h"
 #include "order/p_form.h"
 
@@ -38,6 +39,19 @@ struct WarpStore {
     if (lane() != 0) return;
     tensor_store(map, column, row, buffer(number % buffer_count));
     store_commit();
+  }
+
+  // 64 columns, by the lanes themselves: write(row, i, word) stores the elements 2 i and 2 i + 1, lane after lane of a row.
+  template <class Pair, class Write>
+  __device__ __forceinline__ void chunk_by_lanes(Pair pair, Write write) const {
+    __syncwarp();  // of the chunk before nothing is read any more
+    fill(0, pair);
+    __syncwarp();
+#pragma unroll 2
+    for (int i = 0; i < 16; ++i)
+      write(row + i, lane(),
+            *reinterpret_cast<const std::uint32_t*>(buffer(0) + i * 128 + ((lane() / 4) ^ (i % 8)) * 16 +
+                                                    lane() % 4 * 4));
   }
 
   // The columns from `column` on, but not from `end` on, 64 for each buffer of a half of them: `pair(i, j, h)` is of the
@@ -107,7 +121,7 @@ struct StoreSegment {
     const bool pairs = total || (stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % 8 == 0);
     const auto finished = [&](float value, float sum, int column) {
       if constexpr (!starts) value = sum + value;
-      if constexpr (biased) value = value + order::to_float(bias[column * bias_stride]);
+      if constexpr (biased) value = value + pair_value<T>(bias[column * bias_stride].bits, 0);
       return value;
     };
 #pragma unroll
@@ -133,13 +147,18 @@ struct StoreSegment {
   }
 };
 
-// out = the last segment on top of the `partial` sum (null: none), with the bias, rounded to the operand type.
+// out = the last segment on top of the `partial` sum (null: none), with the bias, rounded to the operand type: through shared
+// memory, and on by the copy engine, or by the lanes where it cannot write `out`. Stores from the accumulators' places, of 4
+// bytes a thread, would be of half a sector of L2, and hold up what is loaded for the next tiles.
 template <class T>
 struct StoreRounded {
-  static constexpr int kStagingBytes = 0;
+  using Store = WarpStore<1>;  // leaves room for as many stages as without
+  static constexpr int kStagingBytes = 4 * kConsumers * Store::kBytes;
   static constexpr bool kParts = false, kLong = false;
   template <class Tile>
   static constexpr bool kPairs = false;
+  bool copied;
+  CUtensorMap map;  // copied: of out, boxes of 64 columns x 16 rows; all rows of the shape are live
   T* out;
   std::int64_t stride;
   int columns;
@@ -149,38 +168,84 @@ struct StoreRounded {
   std::int64_t bias_stride;
 
   template <int n>
-  __device__ __forceinline__ void run(const float (&d)[n], int, const TileAt& tile, const LiveShape& live,
-                                      char*) const {
+  __device__ __forceinline__ void run(float (&d)[n], int, const TileAt& tile, const LiveShape& live,
+                                      char* staging) const {
+    if (partial != nullptr) add_partial(d, tile, live);
+    if (bias != nullptr) add_bias(d, tile);
+    const int first = tile.row + 16 * (thread_number() / 32 % 4);  // of the warp
+    if (first >= live.rows) return;
+    const Store to{staging + thread_number() / 32 % 4 * Store::kBytes, &map, first};
+    if (copied)
+      each_unit(d, tile, [&](int column, int unit, auto pair) { to.chunk(column, unit, pair); });
+    else
+      each_unit(d, tile, [&](int column, int, auto pair) {
+        to.chunk_by_lanes(pair, [&](int row, int i, std::uint32_t word) {
+          if (row < live.rows) write(row, column + 2 * i, word);
+        });
+      });
+  }
+  __device__ void end() const {
+    if (thread_number() % 32 == 0) store_wait_read<0>();
+  }
+
+ private:
+  static constexpr int kUnit = 32;  // a thread's elements of 64 rows x 64 columns
+
+  // body(column, unit, pair) for each 64 columns that there are.
+  template <int n, class Body>
+  __device__ __forceinline__ void each_unit(const float (&d)[n], const TileAt& tile, Body body) const {
+#pragma unroll
+    for (int unit = 0; unit < n / kUnit; ++unit)
+      if (tile.column + 64 * unit < columns)
+        body(tile.column + 64 * unit, unit, [&](int j, int h) {
+          const int i = unit * kUnit + 4 * j + 2 * h;
+          return pair_of<T>(d[i], d[i + 1]);
+        });
+  }
+
+  template <int n>
+  __device__ __forceinline__ void add_partial(float (&d)[n], const TileAt& tile,
+                                              const LiveShape& live) const {
     const Fragment at(tile);
-    const bool pairs = stride % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % 4 == 0;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int row = at.row + 8 * h;
-      if (row >= live.rows) continue;
-      T* line = out + row * stride;
+      if (at.row + 8 * h >= live.rows) continue;
+      const float* sum = partial + (at.row + 8 * h) * partial_stride + at.column;
 #pragma unroll
-      for (int j = 0; j < n / 4; ++j) {
-        const int column = at.column + 8 * j;
-        const float low = finished(d[4 * j + 2 * h], row, column),
-                    high = finished(d[4 * j + 2 * h + 1], row, column + 1);
-        const std::uint32_t both = pair_of<T>(low, high);
-        if (pairs && column + 1 < columns) {
-          *reinterpret_cast<std::uint32_t*>(line + column) = both;
-        } else {
-          if (column < columns) line[column] = T{static_cast<std::uint16_t>(both)};
-          if (column + 1 < columns) line[column + 1] = T{static_cast<std::uint16_t>(both >> 16)};
-        }
+      for (int i = 0; i < n / 2; ++i) {
+        const int offset = 8 * (i / 2) + i % 2;
+        float& value = d[4 * (i / 2) + 2 * h + i % 2];
+        if (at.column + offset < columns) value = sum[offset] + value;
       }
     }
   }
-  __device__ void end() const {}
 
- private:
-  __device__ __forceinline__ float finished(float value, int row, int column) const {
-    if (column >= columns) return 0;
-    if (partial != nullptr) value = partial[row * partial_stride + column] + value;
-    if (bias != nullptr) value = value + order::to_float(bias[column * bias_stride]);
-    return value;
+  template <int n>
+  __device__ __forceinline__ void add_bias(float (&d)[n], const TileAt& tile) const {
+    const int column = Fragment(tile).column;
+    const T* from = bias + column * bias_stride;
+#pragma unroll
+    for (int j = 0; j < n / 4; ++j) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        if (column + 8 * j + e >= columns) continue;
+        const float b = pair_value<T>(from[e * bias_stride].bits, 0);
+        d[4 * j + e] = d[4 * j + e] + b;
+        d[4 * j + 2 + e] = d[4 * j + 2 + e] + b;
+      }
+      from += 8 * bias_stride;
+      if (j % 4 == 3) asm volatile("" ::: "memory");  // few loads at a time: registers are short
+    }
+  }
+
+  __device__ __forceinline__ void write(int row, int column, std::uint32_t word) const {
+    T* to = out + row * stride + column;
+    if (column + 1 < columns && reinterpret_cast<std::uintptr_t>(to) % 4 == 0) {
+      *reinterpret_cast<std::uint32_t*>(to) = word;
+    } else {
+      if (column < columns) to[0] = T{static_cast<std::uint16_t>(word)};
+      if (column + 1 < columns) to[1] = T{static_cast<std::uint16_t>(word >> 16)};
+    }
   }
 };
 

@@ -22,6 +22,7 @@ enum class Sm90Form { k64x128, k128x128, k64x192, k128x192, k256x192 };
 // Of logits a tile is a block, or a pair of tiles three.
 inline constexpr Sm90Form kSm90LogitForms[] = {Sm90Form::k64x128, Sm90Form::k128x128, Sm90Form::k256x192};
 inline constexpr Sm90Form kSm90OtherForms[] = {Sm90Form::k64x192, Sm90Form::k128x192, Sm90Form::k256x192};
+inline constexpr Sm90Form kSm90PlainForms[] = {Sm90Form::k128x128, Sm90Form::k128x192, Sm90Form::k256x192};
 
 // The forms that are compiled for a use.
 constexpr std::span<const Sm90Form> forms_of(Sm90Use use) {
@@ -30,6 +31,7 @@ constexpr std::span<const Sm90Form> forms_of(Sm90Use use) {
     case Sm90Use::kSaveP:
     case Sm90Use::kFillP: return kSm90LogitForms;
     case Sm90Use::kHoldHidden: return kSm90OtherForms;
+    case Sm90Use::kPlain: return kSm90PlainForms;
     case Sm90Use::kAddWeight: return std::span<const Sm90Form>(kSm90OtherForms).last(1);
     default: return std::span<const Sm90Form>(kSm90OtherForms).last(2);
   }

@@ -63,13 +63,19 @@ void run_tiles(const Product& product, int group, float* partial, const core::De
     const T* bias = last ? static_cast<const T*>(product.bias) : nullptr;
     shape.depth = static_cast<int>(depth);
     if (last && product.out_dtype != DType::kFloat32) {
-      const StoreRounded<T> epilogue{static_cast<T*>(product.out),
-                                     product.out_row_stride,
-                                     shape.columns,
-                                     first > 0 ? partial : nullptr,
-                                     product.columns,
-                                     bias,
-                                     product.bias_stride};
+      StoreRounded<T> epilogue{};
+      const DenseMatrix out{product.out, product.out_dtype, product.columns, product.rows,
+                            product.out_row_stride};
+      // The engine knows nothing of a number of rows on the device.
+      epilogue.copied = product.row_bound == nullptr && can_tensor_store(out);
+      if (epilogue.copied) epilogue.map = tensor_map(out, 16);
+      epilogue.out = static_cast<T*>(product.out);
+      epilogue.stride = product.out_row_stride;
+      epilogue.columns = shape.columns;
+      epilogue.partial = first > 0 ? partial : nullptr;
+      epilogue.partial_stride = product.columns;
+      epilogue.bias = bias;
+      epilogue.bias_stride = product.bias_stride;
       launch_product<Tile>("sm90_product", a, b, shape, epilogue, call);
     } else {
       const bool into_out = partial == nullptr;

@@ -39,6 +39,10 @@ const char* no_tensor_map(const DenseMatrix& matrix) {
   return nullptr;
 }
 
+bool can_tensor_store(const DenseMatrix& matrix) {
+  return matrix.inner % 8 == 0 && no_tensor_map(matrix) == nullptr;
+}
+
 CUtensorMap tensor_map(const DenseMatrix& matrix, int box_outer) {
   static const Encode encode = encode_function();
   CUtensorMap map;

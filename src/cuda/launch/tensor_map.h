@@ -20,6 +20,9 @@ struct DenseMatrix {
 // Why the copy engine cannot read it; null when it can.
 const char* no_tensor_map(const DenseMatrix& matrix);
 
+// Whether it can write it and nothing else: it writes 16 bytes at a time, also where a row ends amid them.
+bool can_tensor_store(const DenseMatrix& matrix);
+
 // Boxes of 64 x `box_outer` elements in rows of 128 bytes, swizzled.
 CUtensorMap tensor_map(const DenseMatrix& matrix, int box_outer);
 
