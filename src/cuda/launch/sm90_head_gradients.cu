@@ -14,6 +14,8 @@ namespace {
 constexpr std::int64_t kFewRowsOfWeight = 512;
 // With so few, add_hidden takes all of memory, and CTAs that start late beside it keep the others waiting.
 constexpr std::int64_t kFewestRowsBeside = 128;
+// Columns of a part with which the end of a tile of grad_hidden takes longer than its product.
+constexpr std::int32_t kFewColumnsOfHidden = 4096;
 // With more, what clusters read in the course of a tile is more than L2 holds, so that they have to keep pace.
 constexpr std::int64_t kRowsInL2 = 1024;
 
@@ -38,9 +40,16 @@ void sm90_add_hidden(const Sm90HeadOperands<T>& head, Sm90Counters& counters, co
     std::copy_n(task.segments.begin() + static_cast<std::ptrdiff_t>(done), shape.parts, shape.part);
     if (shape.rows > kRowsInL2) shape.progress = counters.next(call);
     if (task.sums == nullptr) {
-      const AddIntegers counts{reinterpret_cast<long long*>(task.counts + first * size), size,
-                               static_cast<int>(size), task.exponent + first, task.nan_row + first};
-      run.template operator()<Sm90Use::kAddHidden>(counts);
+      // Long ones first, so that every cluster has as many of them as the others.
+      Segment* const end = shape.part + shape.parts;
+      Segment* const first_short = std::stable_partition(
+          shape.part, end, [](const Segment& part) { return part.columns > kFewColumnsOfHidden; });
+      const auto add = [&]<bool has_short>() {
+        run.template operator()<Sm90Use::kAddHidden>(AddIntegers<has_short>{
+            reinterpret_cast<long long*>(task.counts + first * size), size, static_cast<int>(size),
+            task.exponent + first, task.nan_row + first, static_cast<int>(first_short - shape.part)});
+      };
+      first_short == end ? add.template operator()<false>() : add.template operator()<true>();
       continue;
     }
     const HoldSums sums{task.sums + static_cast<std::int64_t>(done) * task.sums_stride + first * size,
