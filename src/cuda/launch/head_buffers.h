@@ -44,8 +44,8 @@ struct HeadBuffers {
       pieces.take(counts, all * size);
     if (weight) pieces.take(total, split.total);
     if (problem.grad_bias != nullptr) {
-      pieces.take(bias_partial, kBiasSegments<Row> * split.columns);
-      pieces.take(bias_total, split.columns);
+      pieces.take(bias_partial, kBiasSegments<Row> * split.most_columns);
+      pieces.take(bias_total, split.most_columns);
     }
     if (sizeof(Real) == 4 && weight)
       targets.long_weight = pieces.take_bytes(TargetRuns::weight_bytes(all, size));

@@ -17,10 +17,10 @@ class HeadPWalk {
   // What saved positions give to grad_hidden: of all columns at a time.
   void add_saved_hidden() {
     const std::int64_t vocab = problem_.head.logp.vocab;
-    for (const HeadChunk& all : split_.chunks(vocab, vocab))
-      in_ranges(split_.saved, split_.rows, [&](std::int64_t first, std::int64_t rows) {
-        add_hidden(all, {first, rows, at_.rows.list.count}, saved_p(all, first));
-      });
+    const HeadChunk all = split_.chunk_from(0, vocab, vocab);
+    in_ranges(split_.saved, split_.rows, [&](std::int64_t first, std::int64_t rows) {
+      add_hidden(all, {first, rows, at_.rows.list.count}, saved_p(all, first));
+    });
   }
 
   // Whether the last kernel of find() is that of grad_hidden.
@@ -34,7 +34,7 @@ class HeadPWalk {
     in_ranges(split_.positions - split_.saved, kApartRows, [&](std::int64_t first, std::int64_t rows) {
       const PositionRange range{split_.saved + first, rows, at_.rows.list.count};
       fill_p(chunk, range, 0);
-      add_hidden(chunk, range, {at_.p, stride_of(chunk), chunk.column, chunk.columns});
+      add_hidden(chunk, range, p_of(chunk));
     });
   }
 
@@ -47,16 +47,22 @@ class HeadPWalk {
     if (!again) add_hidden(chunk, rest, {p_row(chunk, saved), stride_of(chunk), chunk.column, chunk.columns});
     if (problem_.grad_weight != nullptr || problem_.grad_bias != nullptr)
       copy_saved(chunk, {range.first, saved, range.count});
-    return {at_.p, stride_of(chunk), chunk.column, chunk.columns};
+    return p_of(chunk);
   }
 
  private:
   std::int64_t bytes_of(std::int64_t elements) const { return elements * dtype_size(stored_dtype(shape_)); }
   std::int64_t stride_of(const HeadChunk& chunk) const {
-    return HeadSplit::p_stride(split_.apart ? chunk.columns : split_.columns);
+    return HeadSplit::p_stride(split_.apart || chunk.in_weight ? chunk.columns : split_.columns);
   }
   void* p_row(const HeadChunk& chunk, std::int64_t row) const {
-    return static_cast<std::byte*>(at_.p) + bytes_of(row * stride_of(chunk));
+    std::byte* const first = chunk.in_weight
+                                 ? static_cast<std::byte*>(problem_.grad_weight) + split_.p_in_weight(chunk)
+                                 : static_cast<std::byte*>(at_.p);
+    return first + bytes_of(row * stride_of(chunk));
+  }
+  PColumns p_of(const HeadChunk& chunk) const {
+    return {p_row(chunk, 0), stride_of(chunk), chunk.column, chunk.columns};
   }
   PColumns saved_p(const HeadChunk& chunk, std::int64_t position) const {
     const core::SavedP<const void>& saved = problem_.saved;
@@ -69,32 +75,36 @@ class HeadPWalk {
     if (range.rows == 0) return;
     const PColumns from = saved_p(chunk, range.first);
     const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(bytes_of(elements)); };
-    check(
-        cudaMemcpy2DAsync(at_.p, bytes(stride_of(chunk)), from.p, bytes(from.p_stride), bytes(chunk.columns),
-                          static_cast<std::size_t>(range.rows), cudaMemcpyDeviceToDevice, stream_of(call_)),
-        "copy_saved");
+    check(cudaMemcpy2DAsync(p_row(chunk, 0), bytes(stride_of(chunk)), from.p, bytes(from.p_stride),
+                            bytes(chunk.columns), static_cast<std::size_t>(range.rows),
+                            cudaMemcpyDeviceToDevice, stream_of(call_)),
+          "copy_saved");
   }
 
   // Where hidden states of a range are gathered, and how many at a time.
-  GatheredRows place_of_hidden(std::int64_t column, std::int64_t rows) const {
+  GatheredRows place_of_hidden(const HeadChunk& chunk, std::int64_t rows) const {
     const std::int64_t stride = gathered_stride(problem_.head.hidden_size);
+    if (chunk.in_weight && (split_.hidden_in_weight || !split_.one_range))
+      return {at_.p, stride, split_.p_elements() / stride / 128 * 128};
     if (!split_.hidden_in_weight) return {at_.hidden, stride, gathered_room(split_.gathered)};
     const std::int64_t vocab = problem_.head.logp.vocab;
-    const std::int64_t first = first_free_row(vocab, column, rows);
+    const std::int64_t first = first_free_row(vocab, chunk.column, rows);
     return {element_at(problem_.grad_weight, shape_.dtype, first * stride), stride,
             (vocab - first) / 128 * 128};
   }
 
   // P of a range, from row `row` of the buffer on.
   void fill_p(const HeadChunk& chunk, const PositionRange& range, std::int64_t row) {
-    const GatheredRows hidden = place_of_hidden(chunk.column, range.rows);
+    const GatheredRows hidden = place_of_hidden(chunk, range.rows);
+    const bool all = (split_.one_range && !split_.apart) || chunk.in_weight;
     in_ranges(range.rows, hidden.room, [&](std::int64_t first, std::int64_t rows) {
       const PositionRange part{range.first + first, rows, range.count};
-      // One range's hidden states stay, where there is room for all. Others are gathered while the kernel ahead still runs:
-      // it began when the last P was there, and with it the last use of what is overwritten.
-      if (!split_.one_range || split_.apart || range.rows > hidden.room || hidden.data != held_)
+      // Hidden states of all positions stay, where there is room for them. Others are gathered while the kernel ahead still
+      // runs: it began when the last P was there, and with it the last use of what is overwritten, unless P lay there.
+      if (!all || range.rows > hidden.room || hidden.data != held_)
         gather_hidden(problem_.head, at_.rows.list, part, const_cast<void*>(hidden.data), call_,
-                      held_ != nullptr && first == 0 && split_.holds_x());
+                      held_ != nullptr && first == 0 && split_.holds_x() && chunk.in_weight == p_in_weight_);
+      p_in_weight_ = chunk.in_weight;
       held_ = hidden.data;
       PTask task;
       task.range = part;
@@ -138,6 +148,7 @@ class HeadPWalk {
   const HeadSplit& split_;
   const HeadBuffers<Row>& at_;
   const void* held_ = nullptr;  // where hidden states lie
+  bool p_in_weight_ = false;    // the last one
 };
 
 }  // namespace samebits::cuda

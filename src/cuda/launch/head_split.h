@@ -34,6 +34,7 @@ struct HeadChunk {
   std::int64_t column = 0, columns = 0;
   std::int64_t segment = 0;  // number of its first one
   std::vector<Segment> segments;
+  bool in_weight = false;  // P of all positions lies in rows of grad_weight that are written later
 };
 
 struct HeadSplit {
@@ -56,6 +57,8 @@ struct HeadSplit {
   bool weight_holds_hidden, hidden_in_weight;
   bool engine_finishes;  // grad_weight
   bool finishes_all;     // the same, of all positions at once, so that no total is held
+  // Bytes of a row of grad_weight where rows that are written later may hold P, and the most columns of a chunk.
+  std::int64_t weight_row = 0, most_columns;
 
   HeadSplit(const core::LinearLogpGradient& problem, const HeadShape& shape, const HeadEngine& engine,
             std::int64_t most, const HeadRoom& room = {})
@@ -73,7 +76,7 @@ struct HeadSplit {
     segment = std::min(slice, order::kSegment);
     held_segments = 0;
     if (room.sums && problem.grad_hidden && engine.holds_sums() && all <= kHeldRows) {
-      const auto count = static_cast<std::int64_t>(chunks(vocab, vocab).front().segments.size());
+      const auto count = static_cast<std::int64_t>(chunk_from(0, vocab, vocab).segments.size());
       if (count * all * size * 4 <= kHeldBytes) held_segments = count;
     }
     // With fewer rows more columns, so that the products stay large.
@@ -86,14 +89,21 @@ struct HeadSplit {
                    (one_range || (!holds_p() && x_in_gradient && all <= engine.most_positions_of_weight()));
     if (finishes_all && !holds_p()) columns = std::max(segment, vocab);  // no P is held of them
     columns = std::max(segment, std::min(columns, room.columns));
+    // P in grad_weight is of all positions, and hidden states may have to lie in the scratch of P meanwhile.
+    if (engine_finishes && holds_p() && holds_x() && !apart && all <= engine.most_positions_of_weight() &&
+        weight_is_dense(problem) && p_elements() >= gathered_room(1) * size)
+      weight_row = size * stored;
     weight_columns = std::min(columns, kFinishedColumns);
     if (finishes_all && !apart)
       weight_columns = columns;
     else  // with one range a total is finished as soon as it is there; else P of the next columns is computed anew
       weight_columns = std::min(weight_columns, room.weight_columns);
+    most_columns = 0;
+    for (const HeadChunk& chunk : chunks(vocab)) most_columns = std::max(most_columns, chunk.columns);
     total = problem.grad_weight == nullptr ? 0
-            : finishes_all                 ? engine.finish_elements(all, weight_columns)
+            : finishes_all                 ? engine.finish_elements(all, apart ? weight_columns : most_columns)
                                            : weight_columns * size;
+    if (weight_row > 0) total = std::max(total, engine.finish_elements(all, most_columns));
     weight_holds_hidden = holds_p() && holds_x() && gradient_holds_hidden(problem, last_columns(vocab));
     hidden_in_weight = weight_holds_hidden && !room.hidden;
     gathered = hidden_in_weight ? rows : std::min(rows, room.gathered);
@@ -110,28 +120,48 @@ struct HeadSplit {
   // Whether X of all positions is held, so that it is made once.
   bool holds_x() const { return one_range || x_in_gradient; }
 
-  // All columns, `columns` at a time.
-  std::vector<HeadChunk> chunks(std::int64_t vocab) const { return chunks(vocab, columns); }
-  // The same with as many as `most` at a time.
-  std::vector<HeadChunk> chunks(std::int64_t vocab, std::int64_t most) const {
-    std::vector<HeadChunk> all(1);
-    for (std::int64_t begin = 0; begin < vocab; begin += slice) {
-      const std::int64_t end = std::min(begin + slice, vocab);
-      for (std::int64_t first = begin; first < end; first += segment) {
-        const std::int64_t count = std::min(segment, end - first);
-        if (all.back().columns + count > most)
-          all.push_back(
-              {first, 0, all.back().segment + static_cast<std::int64_t>(all.back().segments.size()), {}});
-        HeadChunk& chunk = all.back();
-        chunk.segments.push_back(
-            {static_cast<std::int32_t>(chunk.columns), static_cast<std::int32_t>(count)});
-        chunk.columns += count;
-      }
+  // All columns, `columns` at a time, or more where P of them has room in grad_weight: products of many columns lose less
+  // at their begin and end. With several ranges, fewer will do: there all positions give their part in one product.
+  std::vector<HeadChunk> chunks(std::int64_t vocab) const {
+    std::vector<HeadChunk> all;
+    for (std::int64_t column = 0; column < vocab; column += all.back().columns) {
+      all.push_back(chunk_from(column, vocab, columns));
+      const std::int64_t most = columns_in_weight(column, vocab);
+      HeadChunk other = chunk_from(column, vocab, most);
+      if (other.columns > most || (one_range && other.columns <= all.back().columns)) continue;
+      other.in_weight = true;
+      all.back() = std::move(other);
     }
     return all;
   }
 
+  // Where P of a chunk lies in grad_weight, in bytes: behind the rows that the chunk's own product writes.
+  std::int64_t p_in_weight(const HeadChunk& chunk) const {
+    return ((chunk.column + chunk.columns) * weight_row + kAligned - 1) / kAligned * kAligned;
+  }
+
+  // Whole segments from `column` on, which begins one: of at most so many columns, but at least one.
+  HeadChunk chunk_from(std::int64_t column, std::int64_t vocab, std::int64_t most) const {
+    const std::int64_t in_slice = (slice + segment - 1) / segment;
+    HeadChunk chunk{column, 0, column / slice * in_slice + column % slice / segment, {}};
+    while (column < vocab) {
+      const std::int64_t count = std::min({segment, slice - column % slice, vocab - column});
+      if (chunk.columns > 0 && chunk.columns + count > most) break;
+      chunk.segments.push_back({static_cast<std::int32_t>(chunk.columns), static_cast<std::int32_t>(count)});
+      chunk.columns += count;
+      column += count;
+    }
+    return chunk;
+  }
+
  private:
+  // So many columns from `column` on have room for their P in the rows of grad_weight behind them.
+  std::int64_t columns_in_weight(std::int64_t column, std::int64_t vocab) const {
+    if (weight_row == 0) return 0;
+    const std::int64_t p_column = positions * 2, lost = p_column * (p_stride(1) - 1) + kAligned;
+    return std::max<std::int64_t>((vocab - column) * weight_row - lost, 0) / (weight_row + p_column);
+  }
+
   // The first one of the rows of grad_weight that are written last.
   std::int64_t last_columns(std::int64_t vocab) const {
     const HeadChunk last = chunks(vocab).back();

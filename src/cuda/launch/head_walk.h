@@ -88,8 +88,9 @@ class HeadWalk {
 
   void walk_rows(const HeadChunk& chunk) {
     // Of several ranges the totals of so many columns are held, and P of the others is computed once more.
-    std::int64_t done =
-        weight() && !split_.one_range ? std::min(split_.weight_columns, chunk.columns) : chunk.columns;
+    std::int64_t done = weight() && !split_.one_range && !chunk.in_weight
+                            ? std::min(split_.weight_columns, chunk.columns)
+                            : chunk.columns;
     if (split_.apart) {
       p_.add_hidden_apart(chunk);
       if (weight() || problem_.grad_bias != nullptr) done = 0;
@@ -107,7 +108,7 @@ class HeadWalk {
   void walk_ranges(const HeadChunk& chunk, std::int64_t weight_columns, bool again) {
     PositionRange range{0, 0, at_.rows.list.count};
     do {  // once where there are none, for the sums of nothing
-      range.rows = std::min(split_.rows, split_.positions - range.first);
+      range.rows = std::min(chunk.in_weight ? split_.positions : split_.rows, split_.positions - range.first);
       const void* x =
           weight() && split_.holds_x() ? x_of(range, !split_.one_range && chunk.column == 0) : nullptr;
       const PColumns columns = p_.find(chunk, range, again);
@@ -115,12 +116,12 @@ class HeadWalk {
       PColumns first = columns;
       first.columns = std::min(weight_columns, columns.columns);
       if (weight() && !at_once())  // where X is not held it takes the place of hidden
-        weight_.add(first, x != nullptr ? x : x_of(range, false), range, beside_hidden);
+        weight_.add(first, x != nullptr ? x : x_of(range, false), range, beside_hidden, chunk.in_weight);
       if (split_.apart || !again) weight_.add_bias(columns, range);
       range.first += range.rows;
     } while (range.first < split_.positions);
     range = {0, split_.positions, at_.rows.list.count};
-    if (weight() && at_once()) weight_.add(p_.find(chunk, range), at_.x, range, false);
+    if (weight() && at_once()) weight_.add(p_.find(chunk, range), at_.x, range, false, false);
     if (split_.apart || !again) weight_.finish_bias(chunk);
   }
 

@@ -15,10 +15,12 @@ class HeadWeightWalk {
       : problem_(problem), engine_(engine), call_(call), shape_(shape), split_(split), at_(at) {}
 
   // With the last range the columns are finished. `x` is that of the range. `beside_hidden`: the kernel ahead is the one
-  // that added the same P to grad_hidden.
-  void add(const PColumns& columns, const void* x, const PositionRange& range, bool beside_hidden) {
+  // that added the same P to grad_hidden. `in_one`: all columns are, by one product.
+  void add(const PColumns& columns, const void* x, const PositionRange& range, bool beside_hidden,
+           bool in_one) {
     const bool last = range.first + range.rows == split_.positions;
-    in_ranges(columns.columns, split_.weight_columns, [&](std::int64_t first, std::int64_t count) {
+    const std::int64_t at_a_time = in_one ? columns.columns : split_.weight_columns;
+    in_ranges(columns.columns, at_a_time, [&](std::int64_t first, std::int64_t count) {
       WeightTask task;
       task.range = range;
       task.column = columns.column + first;
@@ -44,8 +46,14 @@ class HeadWeightWalk {
   }
 
   void add_bias(const PColumns& columns, const PositionRange& range) {
-    if (problem_.grad_bias != nullptr)
-      add_head_bias<Row>(problem_.head, at_.rows, range, columns, at_.bias_partial, at_.bias_total, call_);
+    if (problem_.grad_bias == nullptr) return;
+    in_ranges(std::max<std::int64_t>(range.rows, 1), order::kSegment, [&](std::int64_t first, std::int64_t) {
+      PColumns from = columns;
+      from.p = element_at(columns.p, stored_dtype(shape_), first * columns.p_stride);
+      add_head_bias<Row>(problem_.head, at_.rows,
+                         {range.first + first, std::min(range.rows - first, order::kSegment), range.count},
+                         from, at_.bias_partial, at_.bias_total, call_);
+    });
   }
   void finish_bias(const HeadChunk& columns) {
     if (problem_.grad_bias != nullptr)
