@@ -3,8 +3,11 @@
 
 #include <algorithm>
 
+#include "cuda/launch/head_calls.h"
+#include "cuda/launch/head_engines.h"
 #include "device.h"
 #include "embedding_case.h"
+#include "exchanged_backend.h"
 #include "head_random.h"
 #include "random_case.h"
 #include "row_sum_case.h"
@@ -131,6 +134,30 @@ TEST(CudaSanitizer, small_shapes_of_kept_rows) {
     ASSERT_TRUE(same_gradients(head_gradients(head, ExecContext{}, wanted, host_gradient),
                                head_gradients(head, {}, wanted, gradient_device, &kept),
                                Finite::kPerhapsNone));
+  }
+}
+
+// With little room: P in rows of grad_weight that are written later, then in scratch, and hidden states the other way round.
+TEST(CudaSanitizer, small_shapes_of_heads_with_little_room) {
+  static std::int64_t room;
+  ExchangedBackend narrow;
+  narrow.table.linear_logp_backward = [](core::LinearLogpGradient problem, const core::DeviceCall& call) {
+    const auto choice = cuda::make_head_engine(cuda::shape_of(problem.head), call.device);
+    cuda::linear_logp_backward_by(*choice.engine, problem, call, room);
+  };
+  for (const auto& [mebibytes, kept_rows] : {std::pair<std::int64_t, std::int64_t>{4, 0}, {6, 0}, {4, 128}}) {
+    room = mebibytes << 20;
+    Rng rng(0x6a47);
+    HeadCase head = random_head_case(rng, 200, 2200, 264, DType::kBFloat16);
+    head.weight_lay = Lay::kWholeRows;
+    for (std::size_t row = 0; row < 200; row += 5) head.logp.targets[row] = -100;
+    Residence host;
+    DeviceResidence device, gradient_device;
+    const KeptP kept(kept_rows, head.logp.vocab);
+    const KeptP* const maybe = kept_rows > 0 ? &kept : nullptr;
+    head_forward(head, {}, {true, false, true}, device, maybe);
+    ASSERT_TRUE(same_gradients(head_gradients(head, ExecContext{}, {}, host),
+                               head_gradients(head, ExecContext{}, {}, gradient_device, maybe)));
   }
 }
 

@@ -26,12 +26,12 @@ inline bool narrow(HeadRoom& room, const HeadSplit& split) {
   if (split.one_range && split.total > 0 && !split.finishes_all &&
       take_less(split.weight_columns, kWeightColumns, room.weight_columns))
     return true;
-  if (split.columns > split.segment) {
-    room.columns = split.columns / 2;
-    return true;
-  }
   if (split.weight_holds_hidden && !split.hidden_in_weight) {
     room.hidden = false;
+    return true;
+  }
+  if (split.columns > split.segment) {
+    room.columns = split.columns / 2;
     return true;
   }
   if (!split.hidden_in_weight && take_less(split.gathered, kGathered, room.gathered)) return true;

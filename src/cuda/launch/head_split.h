@@ -11,8 +11,8 @@
 
 namespace samebits::cuda {
 
-// Of P, unless a single segment of the columns is more.
-inline constexpr std::int64_t kPBytes = std::int64_t{128} << 20;
+// Of P, unless a single segment of the columns is more. At 8192 rows there is room for a segment and the rest of a slice.
+inline constexpr std::int64_t kPBytes = std::int64_t{192} << 20;
 
 // Positions, and bytes, of which the sums that grad_hidden is made of are held segment by segment. They spare a walk through weight
 // for its largest element alone, which with few rows takes as long as a product.
@@ -88,7 +88,7 @@ struct HeadSplit {
     finishes_all = engine_finishes &&
                    (one_range || (!holds_p() && x_in_gradient && all <= engine.most_positions_of_weight()));
     if (finishes_all && !holds_p()) columns = std::max(segment, vocab);  // no P is held of them
-    columns = std::max(segment, std::min(columns, room.columns));
+    columns = widest(std::max(segment, std::min(columns, room.columns)), vocab);
     // P in grad_weight is of all positions, and hidden states may have to lie in the scratch of P meanwhile.
     if (engine_finishes && holds_p() && holds_x() && !apart && all <= engine.most_positions_of_weight() &&
         weight_is_dense(problem) && p_elements() >= gathered_room(1) * size)
@@ -101,8 +101,8 @@ struct HeadSplit {
     most_columns = 0;
     for (const HeadChunk& chunk : chunks(vocab)) most_columns = std::max(most_columns, chunk.columns);
     total = problem.grad_weight == nullptr ? 0
-            : finishes_all                 ? engine.finish_elements(all, apart ? weight_columns : most_columns)
-                                           : weight_columns * size;
+            : finishes_all ? engine.finish_elements(all, apart ? weight_columns : most_columns)
+                           : weight_columns * size;
     if (weight_row > 0) total = std::max(total, engine.finish_elements(all, most_columns));
     weight_holds_hidden = holds_p() && holds_x() && gradient_holds_hidden(problem, last_columns(vocab));
     hidden_in_weight = weight_holds_hidden && !room.hidden;
@@ -126,11 +126,8 @@ struct HeadSplit {
     std::vector<HeadChunk> all;
     for (std::int64_t column = 0; column < vocab; column += all.back().columns) {
       all.push_back(chunk_from(column, vocab, columns));
-      const std::int64_t most = columns_in_weight(column, vocab);
-      HeadChunk other = chunk_from(column, vocab, most);
-      if (other.columns > most || (one_range && other.columns <= all.back().columns)) continue;
-      other.in_weight = true;
-      all.back() = std::move(other);
+      HeadChunk other = chunk_in_weight(column, vocab);
+      if (other.columns > (one_range ? all.back().columns : 0)) all.back() = std::move(other);
     }
     return all;
   }
@@ -155,11 +152,27 @@ struct HeadSplit {
   }
 
  private:
-  // So many columns from `column` on have room for their P in the rows of grad_weight behind them.
-  std::int64_t columns_in_weight(std::int64_t column, std::int64_t vocab) const {
-    if (weight_row == 0) return 0;
-    const std::int64_t p_column = positions * 2, lost = p_column * (p_stride(1) - 1) + kAligned;
-    return std::max<std::int64_t>((vocab - column) * weight_row - lost, 0) / (weight_row + p_column);
+  // The most columns that chunks of at most so many have.
+  std::int64_t widest(std::int64_t most, std::int64_t vocab) const {
+    std::int64_t columns = 0, column = 0;
+    for (const Segment& part : chunk_from(0, vocab, vocab).segments) {
+      columns = std::max(columns, chunk_from(column, vocab, most).columns);
+      column += part.columns;
+    }
+    return columns;
+  }
+
+  // The largest chunk from `column` on whose P has room in the rows of grad_weight behind it; without columns: none has.
+  HeadChunk chunk_in_weight(std::int64_t column, std::int64_t vocab) const {
+    if (weight_row == 0) return {};
+    std::int64_t most = (vocab - column) * weight_row / (weight_row + positions * 2);
+    for (;;) {
+      HeadChunk chunk = chunk_from(column, vocab, most);
+      chunk.in_weight = true;
+      if (chunk.columns > most) return {};
+      if (p_in_weight(chunk) + positions * p_stride(chunk.columns) * 2 <= vocab * weight_row) return chunk;
+      most = chunk.columns - 1;
+    }
   }
 
   // The first one of the rows of grad_weight that are written last.
