@@ -30,7 +30,7 @@ inline bool narrow(HeadRoom& room, const HeadSplit& split) {
     room.hidden = false;
     return true;
   }
-  if (split.columns > split.segment) {
+  if (split.columns > split.segments.length) {
     room.columns = split.columns / 2;
     return true;
   }

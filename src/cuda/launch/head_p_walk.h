@@ -16,8 +16,7 @@ class HeadPWalk {
 
   // What saved positions give to grad_hidden: of all columns at a time.
   void add_saved_hidden() {
-    const std::int64_t vocab = problem_.head.logp.vocab;
-    const HeadChunk all = split_.chunk_from(0, vocab, vocab);
+    const HeadChunk all = split_.segments.all();
     in_ranges(split_.saved, split_.rows, [&](std::int64_t first, std::int64_t rows) {
       add_hidden(all, {first, rows, at_.rows.list.count}, saved_p(all, first));
     });
@@ -51,15 +50,16 @@ class HeadPWalk {
   }
 
  private:
-  std::int64_t bytes_of(std::int64_t elements) const { return elements * dtype_size(stored_dtype(shape_)); }
+  std::size_t bytes_of(std::int64_t elements) const {
+    return static_cast<std::size_t>(elements * dtype_size(stored_dtype(shape_)));
+  }
   std::int64_t stride_of(const HeadChunk& chunk) const {
-    return HeadSplit::p_stride(split_.apart || chunk.in_weight ? chunk.columns : split_.columns);
+    return p_stride(split_.apart || chunk.in_weight ? chunk.columns : split_.columns);
   }
   void* p_row(const HeadChunk& chunk, std::int64_t row) const {
-    std::byte* const first = chunk.in_weight
-                                 ? static_cast<std::byte*>(problem_.grad_weight) + split_.p_in_weight(chunk)
-                                 : static_cast<std::byte*>(at_.p);
-    return first + bytes_of(row * stride_of(chunk));
+    void* const in = chunk.in_weight ? problem_.grad_weight : at_.p;
+    const std::int64_t place = chunk.in_weight ? split_.weight_room.place(chunk) : 0;
+    return static_cast<std::byte*>(in) + place + bytes_of(row * stride_of(chunk));
   }
   PColumns p_of(const HeadChunk& chunk) const {
     return {p_row(chunk, 0), stride_of(chunk), chunk.column, chunk.columns};
@@ -74,9 +74,8 @@ class HeadPWalk {
   void copy_saved(const HeadChunk& chunk, const PositionRange& range) {
     if (range.rows == 0) return;
     const PColumns from = saved_p(chunk, range.first);
-    const auto bytes = [&](std::int64_t elements) { return static_cast<std::size_t>(bytes_of(elements)); };
-    check(cudaMemcpy2DAsync(p_row(chunk, 0), bytes(stride_of(chunk)), from.p, bytes(from.p_stride),
-                            bytes(chunk.columns), static_cast<std::size_t>(range.rows),
+    check(cudaMemcpy2DAsync(p_row(chunk, 0), bytes_of(stride_of(chunk)), from.p, bytes_of(from.p_stride),
+                            bytes_of(chunk.columns), static_cast<std::size_t>(range.rows),
                             cudaMemcpyDeviceToDevice, stream_of(call_)),
           "copy_saved");
   }
@@ -87,8 +86,7 @@ class HeadPWalk {
     if (chunk.in_weight && (split_.hidden_in_weight || !split_.one_range))
       return {at_.p, stride, split_.p_elements() / stride / 128 * 128};
     if (!split_.hidden_in_weight) return {at_.hidden, stride, gathered_room(split_.gathered)};
-    const std::int64_t vocab = problem_.head.logp.vocab;
-    const std::int64_t first = first_free_row(vocab, chunk.column, rows);
+    const std::int64_t vocab = problem_.head.logp.vocab, first = first_free_row(vocab, chunk.column, rows);
     return {element_at(problem_.grad_weight, shape_.dtype, first * stride), stride,
             (vocab - first) / 128 * 128};
   }
@@ -96,7 +94,7 @@ class HeadPWalk {
   // P of a range, from row `row` of the buffer on.
   void fill_p(const HeadChunk& chunk, const PositionRange& range, std::int64_t row) {
     const GatheredRows hidden = place_of_hidden(chunk, range.rows);
-    const bool all = (split_.one_range && !split_.apart) || chunk.in_weight;
+    const bool all = (split_.one_range && !split_.apart) || chunk.in_weight;  // positions of P
     in_ranges(range.rows, hidden.room, [&](std::int64_t first, std::int64_t rows) {
       const PositionRange part{range.first + first, rows, range.count};
       // Hidden states of all positions stay, where there is room for them. Others are gathered while the kernel ahead still
@@ -106,11 +104,7 @@ class HeadPWalk {
                       held_ != nullptr && first == 0 && split_.holds_x() && chunk.in_weight == p_in_weight_);
       p_in_weight_ = chunk.in_weight;
       held_ = hidden.data;
-      PTask task;
-      task.range = part;
-      task.hidden = hidden;
-      task.column = chunk.column;
-      task.columns = chunk.columns;
+      PTask task{part, hidden, chunk.column, chunk.columns};
       task.inverse_tau = static_cast<const float*>(at_.rows.list.inverse_tau);
       task.target = at_.rows.list.target;
       task.rows = at_.rows.form;

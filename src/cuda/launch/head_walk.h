@@ -29,7 +29,7 @@ class HeadWalk {
                              : 0),
         split_(fitting_split<Row>(problem, shape_, engine, most_positions(problem.head.logp, call),
                                   scratch_bytes(0), promised)),
-        chunks_(split_.chunks(problem.head.logp.vocab)),
+        chunks_(split_.chunks()),
         at_(problem, split_, shape_, engine, pieces),
         p_(problem, engine, call, shape_, split_, at_),
         weight_(problem, engine, call, shape_, split_, at_) {}
@@ -88,9 +88,8 @@ class HeadWalk {
 
   void walk_rows(const HeadChunk& chunk) {
     // Of several ranges the totals of so many columns are held, and P of the others is computed once more.
-    std::int64_t done = weight() && !split_.one_range && !chunk.in_weight
-                            ? std::min(split_.weight_columns, chunk.columns)
-                            : chunk.columns;
+    const bool some = weight() && !split_.one_range && !chunk.in_weight;
+    std::int64_t done = some ? std::min(split_.weight_columns, chunk.columns) : chunk.columns;
     if (split_.apart) {
       p_.add_hidden_apart(chunk);
       if (weight() || problem_.grad_bias != nullptr) done = 0;
