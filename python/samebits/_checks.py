@@ -113,6 +113,7 @@ def row_lists(row_temperature, rows, like: torch.Tensor | None, like_name: str) 
         dtype("rows", rows, INTEGER)
         if rows.dim() != 1:
             raise ValueError(f"rows: has shape {list(rows.shape)}; must be 1-D")
+        at_most("rows", rows, rows.shape[0], "entries", 31)
 
 
 # torch.compile does not trace what a backward does that writes memory: it leaves such a call to eager mode.

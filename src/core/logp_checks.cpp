@@ -217,6 +217,11 @@ LogpProblem make_problem(const ConstTensorView& source, const char* source_name,
   if (options.rows) {
     if (!is_integer(options.rows.dtype)) wrong_type("rows", options.rows.dtype, "int32 or int64");
     if (options.rows.rank != 1) invalid("rows", "has shape " + shape_text(options.rows) + "; must be 1-D");
+    // An expanded list may be longer than any memory, and would be worked on for ever.
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;
+    if (options.rows.numel() > kMost)
+      invalid("rows", "has shape " + shape_text(options.rows) + ", " + std::to_string(options.rows.numel()) +
+                          " entries; may have at most 2^31");
     check_memory(options.rows, "rows", problem.device);
   }
   return problem;

@@ -138,6 +138,8 @@ std::vector<Refusal> refusals() {
        [](Call& c) { c.options.rows = {c.temperature, DType::kFloat32, {2}}; }},
       {"rows_of_rank_2", kInvalid, "rows", "[2, 1]", "1-D",
        [](Call& c) { c.options.rows = {c.rows, DType::kInt64, {2, 1}}; }},
+      {"rows_longer_than_memory", kInvalid, "rows", "68719476736 entries", "2^31",
+       [](Call& c) { c.options.rows = {c.rows, DType::kInt64, {std::int64_t{1} << 36}, {0}}; }},
       {"invalid_id_to_be_raised", kInvalid, "targets", "5 at row 1", "[0, 5)",
        [](Call& c) {
          c.targets[1] = 5;

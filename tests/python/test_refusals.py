@@ -179,6 +179,19 @@ def test_a_head_larger_than_any_memory_is_not_begun(rows, size, message, recorde
     assert sb.plan("linear_logp", hidden, weight, targets).refusals == (message,)
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("op", ["logp", "linear_logp"])
+def test_a_list_of_rows_longer_than_any_memory_is_not_begun(op, recorded):
+    operands = (X, T) if op == "logp" else (torch.ones(4, 3), torch.ones(50, 3), T)
+    first = operands[0].clone().requires_grad_(recorded)
+    rows = T[:1].expand(1 << 36)
+    message = "rows: has shape [68719476736], 68719476736 entries; may have at most 2^31"
+    with pytest.raises(ValueError) as caught:
+        getattr(sb, op)(first, *operands[1:], rows=rows)
+    assert str(caught.value) == message
+    assert sb.plan(op, *operands, rows=rows).refusals == (message,)
+
+
 @pytest.mark.parametrize("leading", [(2,), (2, 3)])
 def test_a_product_over_more_than_any_memory_holds_is_not_begun(leading):
     a, b = torch.ones(1).expand(*leading, 1 << 40), ones_by(1 << 40, 3)
