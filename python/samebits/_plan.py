@@ -102,7 +102,8 @@ def plan(
     Determinism level of the operators it describes: in the answer.
 
     Args:
-        op: ``"logp"``, ``"linear_logp"``, ``"matmul"`` (``linear`` too) or ``"embedding"``.
+        op: ``"logp"``, ``"linear_logp"``, ``"matmul"`` (that of ``linear`` too) or
+            ``"embedding"``.
         tensors: operands in the order of the call (``logits, targets``; ``hidden, weight, targets``; ``a,
             b``; ``ids, weight``). Trailing ones may be left out; with none, ``dtype`` and ``device`` say what
             they would be. Shapes are looked at where all are there; ids and what fits into memory are for the
@@ -137,8 +138,9 @@ def plan(
     vocab = _vocabulary(op, tensors)
     check_operands = partial(_checks.operands, names, *tensors)
     binary64 = _options.is_binary64(precision)
-    of_operands = _refusals(check_operands)
-    if not of_operands:
+    known = op in _OPERANDS
+    of_operands = _refusals(check_operands) if known else []
+    if known and not of_operands:
         of_operands = _refusals_of_shapes(op, names, tensors, temperature, rows, out, binary64)
     refusals = [
         *of_operands,

@@ -57,6 +57,43 @@ def test_memory_that_backward_refuses_is_refused_at_the_call_in_the_same_words(
         call(memory())
 
 
+@pytest.mark.parametrize("other", ["hidden", "targets", "bias", "temperature", "rows", "weight"])
+def test_a_buffer_in_the_memory_of_an_input_is_refused_at_the_call(other):
+    memory = torch.zeros(112)
+    buffer, inside = memory[:56].view(7, 8), memory[20:]
+    inputs = {
+        "hidden": inside[:32].view(4, 8),
+        "targets": inside[:8].view(torch.int64),
+        "bias": inside[:7],
+        "temperature": inside[:4],
+        "rows": inside[:4].view(torch.int32),
+        "weight": inside[:56].view(7, 8).requires_grad_(),
+    }
+    call = {
+        "hidden": torch.zeros(4, 8), "weight": torch.zeros(7, 8).requires_grad_(), "targets": IDS,
+        other: inputs[other],
+    }  # fmt: skip
+    with pytest.raises(ValueError) as caught:
+        sb.linear_logp(**call, grad_weight_accumulator=buffer)
+    assert (
+        str(caught.value) == f"grad_weight_accumulator: shares memory with {other}; must be memory of its own"
+    )
+
+
+def test_ids_in_the_memory_of_a_buffer_are_refused_at_the_call():
+    buffer = torch.zeros(7, 8)
+    ids = buffer.view(-1)[:8].view(torch.int64)
+    with pytest.raises(ValueError, match=r"^grad_accumulator: shares memory with ids; must be"):
+        sb.embedding(ids, torch.zeros(7, 8, requires_grad=True), grad_accumulator=buffer)
+
+
+def test_results_in_the_memory_of_a_buffer_are_refused_before_they_are_written():
+    buffer = torch.zeros(7, 8)
+    with pytest.raises(ValueError, match=r"^out: shares (storage|memory) with grad_weight_accumulator; must"):
+        head(buffer, out=buffer.view(-1)[:4])
+    assert not buffer.any()
+
+
 def test_a_buffer_with_strided_rows_is_used():
     expected, wide = torch.zeros(7, 8), torch.zeros(7, 11)
     head(expected)[0].sum().backward()

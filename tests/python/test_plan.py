@@ -53,6 +53,11 @@ def test_a_plan_that_cannot_run_says_why(arguments, reason):
     assert any(reason in refusal for refusal in plan.refusals), plan.refusals
 
 
+def test_operands_of_an_unknown_operator_are_left_alone():
+    only = "op: is 'linear'; may be 'logp', 'linear_logp', 'matmul' or 'embedding'"
+    assert sb.plan("linear", LOGITS, LOGITS.t()).refusals == (only,)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
