@@ -124,17 +124,19 @@ uncompiled_accumulator = _torch_private.uncompiled(
 
 
 @uncompiled_accumulator
-def accumulator(argument: str, buffer, weight: torch.Tensor, others=()) -> None:
+def accumulator(argument: str, buffer, weight: torch.Tensor, inputs) -> None:
     """A buffer to which backward adds the gradient of `weight`, which is an operand of a floating dtype.
-    It shares no memory with that, nor with the others of the call, pairs of a name and a tensor or None."""
+
+    No memory in common with an input of the (name, tensor or None) pairs.
+    """
     tensor(argument, buffer)
     if _torch_private.transforms_active():
         raise NotDifferentiableError(
             f"{argument}: a buffer that backward writes is not traced by transforms; may be None"
         )
     accumulator_memory(argument, buffer, weight.shape, weight)
-    for other, value in (("weight", weight), *others):
-        if isinstance(value, torch.Tensor) and share_memory(buffer, value):
+    for other, value in inputs:
+        if value is not None and share_memory(buffer, value):
             raise ValueError(f"{argument}: shares memory with {other}; must be memory of its own")
     if torch.is_grad_enabled() and not weight.requires_grad:
         raise ValueError(f"{argument}: weight does not require grad, so nothing would be added; may be None")

@@ -56,7 +56,7 @@ def embedding(
     check_embedding(ids, weight)
     padding_row = _options.padding_row(padding_idx, weight.shape[0])
     if grad_accumulator is not None:
-        _checks.accumulator("grad_accumulator", grad_accumulator, weight, [("ids", ids)])
+        _checks.accumulator("grad_accumulator", grad_accumulator, weight, (("ids", ids), ("weight", weight)))
     lookup = _lookup.lookup if grad_accumulator is None else _lookup.accumulating_lookup
     try:
         return lookup(ids, weight, grad_accumulator, padding_row, on_invalid, name)

@@ -185,17 +185,15 @@ def linear_logp(
     check_linear_logp(hidden, weight, targets, bias)
     number, row_temperature = _options.split_temperature(temperature, targets)
     _checks.row_lists(row_temperature, rows, hidden, "hidden")
+    inputs = (("hidden", hidden), ("weight", weight), ("targets", targets), ("bias", bias),
+              ("temperature", row_temperature), ("rows", rows))  # fmt: skip
     if grad_weight_accumulator is not None:
-        others = (("hidden", hidden), ("targets", targets), ("bias", bias), ("temperature", row_temperature),
-                  ("rows", rows))  # fmt: skip
-        _checks.accumulator("grad_weight_accumulator", grad_weight_accumulator, weight, others)
+        _checks.accumulator("grad_weight_accumulator", grad_weight_accumulator, weight, inputs)
     binary64 = _options.is_binary64(precision)
     options = (number, ignore_index, on_invalid, vocab_size, binary64, name)
     ids, listed = targets, rows
     if out is not None:
-        inputs = (("hidden", hidden), ("weight", weight), ("targets", targets), ("bias", bias),
-                  ("temperature", row_temperature), ("rows", rows),
-                  ("grad_weight_accumulator", grad_weight_accumulator))  # fmt: skip
+        inputs = (*inputs, ("grad_weight_accumulator", grad_weight_accumulator))
         recorded = _torch_private.differentiating(hidden, weight, bias)
         ids = _out.check(out, targets, _options.result_dtype(hidden, binary64), inputs, recorded)
     if rows is not None and _torch_private.transforms_active():
